@@ -1,0 +1,1 @@
+typedef int base_empty;

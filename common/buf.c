@@ -1,0 +1,1 @@
+typedef int buf_empty;

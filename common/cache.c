@@ -1,0 +1,1 @@
+typedef int cache_empty;

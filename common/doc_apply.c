@@ -1,0 +1,1 @@
+typedef int doc_apply_empty;

@@ -1,0 +1,1 @@
+typedef int http_empty;

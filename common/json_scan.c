@@ -1,0 +1,1 @@
+typedef int json_scan_empty;

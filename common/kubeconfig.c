@@ -1,0 +1,1 @@
+typedef int kubeconfig_empty;

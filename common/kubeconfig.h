@@ -1,0 +1,25 @@
+/* Where the API server is and who we are. Sources, first that is given: an explicit path (--kubeconfig), the path in
+ * reconciled.yaml, $KUBECONFIG (first file only; a list is refused as not supported by this version), in-cluster
+ * (/var/run/secrets/kubernetes.io/serviceaccount). Never ~/.kube/config.
+ *
+ * Relative paths are relative to the file that names them (to the link, where that is a symbolic link). Data wins over a file,
+ * tokenFile over token. What is not supported (exec, auth-provider, impersonation, socks proxies, ...) is an error that says so. */
+#pragma once
+#include "base.h"
+
+struct kubeconfig {
+	char *source;               /* the file, or "in-cluster": for messages */
+	char *server;               /* without a trailing slash; may carry a path prefix */
+	char *namespace;            /* of the context; NULL: none */
+	char *ca_file, *ca_data;    /* data: PEM, decoded; at most one is set */
+	char *cert_file, *cert_data, *key_file, *key_data;
+	char *token, *token_file;   /* token_file is read again at most once a minute */
+	char *user, *password;      /* basic auth */
+	char *tls_server_name;      /* for SNI and for verification */
+	char *proxy_url;
+	bool insecure;              /* insecure-skip-tls-verify */
+};
+
+/* -ENOENT: nothing given and not in a cluster. -EINVAL: err has file, line, what and what to do. */
+int kubeconfig_load(const char *explicit_path, const char *configured_path, struct kubeconfig *ret, struct err *err);
+void kubeconfig_done(struct kubeconfig *k);

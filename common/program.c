@@ -1,0 +1,1 @@
+typedef int program_empty;

@@ -1,0 +1,1 @@
+typedef int yaml_doc_empty;

@@ -1,0 +1,2 @@
+/* Replaced by the first module. */
+typedef int ctl_empty;

@@ -1,0 +1,2 @@
+/* Replaced by the first module. */
+typedef int workers_empty;
