@@ -1,1 +1,178 @@
-typedef int base_empty;
+#include "base.h"
+#include <stdio.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+int err_set(struct err *err, int code, const char *fmt, ...)
+{
+	if (err) {
+		va_list ap;
+		va_start(ap, fmt);
+		vsnprintf(err->text, sizeof err->text, fmt, ap);
+		va_end(ap);
+	}
+	return code;
+}
+
+int err_prefix(struct err *err, int code, const char *fmt, ...)
+{
+	if (err) {
+		/* The old text moves to the right, as far as there is room, and the prefix goes before it. */
+		char prefix[sizeof err->text - 2];
+		va_list ap;
+		va_start(ap, fmt);
+		vsnprintf(prefix, sizeof prefix, fmt, ap);
+		va_end(ap);
+		size_t n = strlen(prefix), room = sizeof err->text - n - 2,
+		       len = MIN(strlen(err->text), room - 1);
+		memmove(err->text + n + 2, err->text, len);
+		memcpy(err->text, prefix, n);
+		memcpy(err->text + n, ": ", 2);
+		err->text[n + 2 + len] = 0;
+	}
+	return code;
+}
+
+/* ---- memory ---- */
+
+/* A program cannot go on without this memory: it ends where its supervisor sees why, and a fresh process
+ * recovers. */
+static void *must(void *p)
+{
+	if (!p) {
+		static const char text[] = "out of memory\n";
+		_unused_ ssize_t n = write(STDERR_FILENO, text, sizeof text - 1);
+		abort();
+	}
+	return p;
+}
+
+void *xmalloc(size_t n)
+{
+	return must(malloc(n ? n : 1));
+}
+
+void *xcalloc(size_t n, size_t size)
+{
+	return must(calloc(n ? n : 1, size ? size : 1));
+}
+
+void *xrealloc(void *p, size_t n)
+{
+	return must(realloc(p, n ? n : 1));
+}
+
+char *xstrdup(const char *s)
+{
+	return must(strdup(s));
+}
+
+char *xasprintf(const char *fmt, ...)
+{
+	char *text = NULL;
+	va_list ap;
+	va_start(ap, fmt);
+	int n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	return must(n < 0 ? NULL : text);
+}
+
+char *span_dup(struct span s)
+{
+	char *copy = xmalloc(s.len + 1);
+	if (s.len)
+		memcpy(copy, s.at, s.len);
+	copy[s.len] = 0;
+	return copy;
+}
+
+void free_ptr(void *p)
+{
+	free(*(void **)p);
+}
+
+void close_fd(int *fd)
+{
+	if (*fd >= 0) {
+		int saved = errno;
+		close(*fd);
+		errno = saved;
+		*fd = -1;
+	}
+}
+
+/* ---- clocks ---- */
+
+static int64_t clock_ns(clockid_t clock)
+{
+	struct timespec t;
+	clock_gettime(clock, &t); /* cannot fail: a clock that every Linux has, and a valid address */
+	return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+int64_t clock_boottime_ns(void)
+{
+	return clock_ns(CLOCK_BOOTTIME);
+}
+
+int64_t clock_realtime_ns(void)
+{
+	return clock_ns(CLOCK_REALTIME);
+}
+
+char *format_rfc3339(int64_t unix_seconds, char buf[21])
+{
+	/* Years 0000 to 9999 are what RFC 3339 can say. */
+	static const int64_t least = INT64_C(-62167219200), most = INT64_C(253402300799);
+	time_t t = (time_t)MIN(MAX(unix_seconds, least), most);
+	struct tm tm;
+	gmtime_r(&t, &tm);
+	strftime(buf, 21, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	int year = tm.tm_year + 1900; /* %Y does not pad */
+	for (int i = 3; i >= 0; i--, year /= 10)
+		buf[i] = (char)('0' + year % 10);
+	return buf;
+}
+
+/* ---- hashes and chance ---- */
+
+uint64_t hash_bytes(const void *p, size_t n, uint64_t seed)
+{
+	const unsigned char *at = p;
+	for (size_t i = 0; i < n; i++)
+		seed = (seed ^ at[i]) * UINT64_C(1099511628211);
+	return seed;
+}
+
+/* At most 256 bytes: getrandom then gives all of them at once, or waits for the first seeding after boot. */
+static void random_bytes(void *p, size_t n)
+{
+	while (getrandom(p, n, 0) != (ssize_t)n)
+		if (errno != EINTR)
+			abort();
+}
+
+char *random_id(char buf[33])
+{
+	unsigned char bytes[16];
+	random_bytes(bytes, sizeof bytes);
+	for (size_t i = 0; i < sizeof bytes; i++) {
+		buf[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
+		buf[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
+	}
+	buf[32] = 0;
+	return buf;
+}
+
+uint64_t random_below(uint64_t below)
+{
+	if (below <= 1)
+		return 0;
+	/* Values under `uneven` would make the small remainders likelier. */
+	uint64_t value, uneven = -below % below;
+	do
+		random_bytes(&value, sizeof value);
+	while (value < uneven);
+	return value % below;
+}

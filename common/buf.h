@@ -32,3 +32,6 @@ void buf_remove_front(struct buf *b, size_t n);
 void buf_json_string(struct buf *b, struct span text);
 /* Percent-encodes all but RFC 3986 unreserved characters: for one path segment or one query value. */
 void buf_url(struct buf *b, struct span text);
+
+/* The length of the valid UTF-8 character at the start (no overlong forms, no surrogates), or 0. */
+size_t utf8_valid(const char *at, size_t len);

@@ -2,8 +2,8 @@
  *
  *   log_info("key granted", LOG_S("controller", name), LOG_I("slot", slot));
  *
- * Where it goes: to the journal with fields when stderr is the journal (JOURNAL_STREAM matches), else to stderr as
- * `time level program message key=value ...`, or as one JSON object a line with --log-format=json. A value is quoted when it
+ * Where it goes: to the journal when stderr is the journal (JOURNAL_STREAM matches), with each field as RECONCILED_NAME; else to stderr as
+ * `time level program message key=value ...`, or as one JSON object a line (time, level, program, msg, the fields) with --log-format=json. A value is quoted when it
  * has blanks, quotes or '='; control bytes and invalid UTF-8 are escaped, so that no input makes a second line. A line is cut at
  * 8 KiB with a mark. Thread-safe. Never fails: what cannot be written is counted (log_lost). */
 #pragma once
