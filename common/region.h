@@ -9,18 +9,19 @@
 #pragma once
 #include "base.h"
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #define REGION_PAGE 4096u
 
 struct region_header {
 	_Atomic uint64_t magic;
 	uint32_t layout_version;
-	uint32_t checksum;         /* of the constant fields below, CRC32C or FNV folded; recomputed by region_open */
-	uint64_t layout_hash;      /* hash of sizes and offsets: see REGION_LAYOUT_HASH users */
+	uint32_t checksum;         /* of layout_version, layout_hash and boot_id: FNV-1a, folded; checked by everyone who opens */
+	uint64_t layout_hash;      /* hash of sizes and offsets: see shm_layout.h */
 	uint8_t boot_id[16];
-	_Atomic uint64_t incarnation; /* raised by each writer's start; never 0 */
+	_Atomic uint64_t incarnation; /* raised by each writer's start; never 0; a new file starts at its creation time in us */
 	_Atomic uint64_t allocated;   /* bytes of the file that may be touched */
-	uint64_t max_size;
+	uint64_t max_size;         /* follows the writer's configuration, never below `allocated` */
 	uint32_t writer_pid;       /* for messages only; proof of life is the flock */
 	uint32_t reserved;
 };

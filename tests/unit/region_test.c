@@ -1,0 +1,187 @@
+#include "region.h"
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[64], path[96];
+static const struct region_spec spec = {
+    .magic = UINT64_C(0x7465737472656731),
+    .layout_version = 1,
+    .layout_hash = 77,
+    .max_size = 16 << 20,
+    .initial_size = 2 * REGION_PAGE,
+    .mode = 0600,
+};
+
+static void setup(void)
+{
+	snprintf(folder, sizeof(folder), "/dev/shm/region-test-XXXXXX");
+	cr_assert(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/x.shm", folder);
+}
+static void teardown(void)
+{
+	unlink(path);
+	rmdir(folder);
+}
+TestSuite(region, .init = setup, .fini = teardown);
+
+static struct region writer(enum region_state want)
+{
+	struct region r;
+	enum region_state state;
+	struct err err = {0};
+	int rc = region_write(path, &spec, &r, &state, &err);
+	cr_assert(rc == 0, "%s", err.text);
+	cr_assert(state == want, "state %d, wanted %d: %s", (int)state, (int)want, err.text);
+	return r;
+}
+
+Test(region, contents_survive_and_incarnation_rises)
+{
+	struct region r = writer(REGION_CREATED);
+	uint64_t first = region_header(&r)->incarnation;
+	cr_assert(first != 0);
+	memcpy(r.at + REGION_PAGE, "hello", 6);
+	region_done(&r);
+	r = writer(REGION_RECOVERED);
+	cr_assert_str_eq(r.at + REGION_PAGE, "hello");
+	cr_assert(region_header(&r)->incarnation == first + 1);
+	region_done(&r);
+}
+
+Test(region, second_writer_is_refused_with_the_pid)
+{
+	struct region r = writer(REGION_CREATED), other;
+	enum region_state state;
+	struct err err = {0};
+	char pid[24];
+	snprintf(pid, sizeof(pid), "pid %d", (int)getpid());
+	cr_assert(region_write(path, &spec, &other, &state, &err) == -EBUSY);
+	cr_assert(strstr(err.text, pid), "%s", err.text);
+	region_done(&r);
+}
+
+Test(region, grows_to_its_limit_and_no_further)
+{
+	struct region r = writer(REGION_CREATED), reader;
+	cr_assert(region_read(path, &spec, &reader, NULL) == 0);
+	cr_assert(reader.mapped == spec.initial_size);
+	cr_assert(region_grow(&r, 9 << 20) == 0);
+	r.at[(9 << 20) - 1] = 'x';
+	cr_assert(region_remap(&reader) == 0);
+	cr_assert(reader.mapped == 9 << 20);
+	cr_assert(reader.at[(9 << 20) - 1] == 'x');
+	cr_assert(region_grow(&r, spec.max_size + 1) == -EFBIG);
+	cr_assert(region_grow(&r, spec.max_size) == 0);
+	struct stat st;
+	cr_assert(stat(path, &st) == 0 && (uint64_t)st.st_size == spec.max_size);
+	region_done(&reader);
+	region_done(&r);
+}
+
+static void damage(off_t at, char to)
+{
+	int fd = open(path, O_RDWR);
+	cr_assert(fd >= 0 && pwrite(fd, &to, 1, at) == 1);
+	close(fd);
+}
+
+static void expect_replaced(const char *why)
+{
+	struct region r;
+	enum region_state state;
+	struct err err = {0};
+	cr_assert(region_write(path, &spec, &r, &state, &err) == 0);
+	cr_assert(state == REGION_REPLACED);
+	cr_assert(strstr(err.text, why), "'%s' does not say '%s'", err.text, why);
+	cr_assert(r.at[REGION_PAGE] == 0, "the new file has old contents");
+	region_done(&r);
+}
+
+Test(region, a_region_of_another_boot_is_replaced)
+{
+	struct region r = writer(REGION_CREATED);
+	memcpy(r.at + REGION_PAGE, "old", 4);
+	char b = (char)(region_header(&r)->boot_id[3] ^ 1);
+	region_done(&r);
+	damage(offsetof(struct region_header, boot_id) + 3, b);
+	expect_replaced("last boot");
+}
+
+Test(region, a_half_made_region_is_replaced_and_never_read)
+{
+	int fd = open(path, O_RDWR | O_CREAT, 0600);
+	cr_assert(fd >= 0 && ftruncate(fd, 2 * REGION_PAGE) == 0);
+	close(fd);
+	struct region reader;
+	cr_assert(region_read(path, &spec, &reader, NULL) == -EAGAIN);
+	expect_replaced("magic");
+}
+
+Test(region, another_layout_is_replaced_by_a_writer_and_refused_by_a_reader)
+{
+	struct region r = writer(REGION_CREATED), reader;
+	region_done(&r);
+	struct region_spec other = spec;
+	other.layout_hash++;
+	struct err err = {0};
+	cr_assert(region_read(path, &other, &reader, &err) == -EPROTO);
+	cr_assert(strstr(err.text, "another version"), "%s", err.text);
+	enum region_state state;
+	cr_assert(region_write(path, &other, &r, &state, &err) == 0 && state == REGION_REPLACED);
+	region_done(&r);
+}
+
+Test(region, a_damaged_header_is_replaced)
+{
+	struct region r = writer(REGION_CREATED);
+	char b = (char)(region_header(&r)->checksum ^ 1);
+	region_done(&r);
+	damage(offsetof(struct region_header, checksum), b);
+	struct region reader;
+	struct err err = {0};
+	cr_assert(region_read(path, &spec, &reader, &err) == -EPROTO, "%s", err.text);
+	expect_replaced("damaged");
+}
+
+Test(region, readers_keep_a_replaced_file)
+{
+	struct region r = writer(REGION_CREATED), reader;
+	memcpy(r.at + REGION_PAGE, "old", 4);
+	cr_assert(region_read(path, &spec, &reader, NULL) == 0);
+	cr_assert(region_has_writer(&reader));
+	region_done(&r);
+	cr_assert(!region_has_writer(&reader));
+	damage(0, 0);
+	expect_replaced("magic");
+	cr_assert_str_eq(reader.at + REGION_PAGE, "old");
+	region_done(&reader);
+}
+
+Test(region, budget_may_change_between_starts)
+{
+	struct region r = writer(REGION_CREATED);
+	cr_assert(region_grow(&r, 8 << 20) == 0);
+	memcpy(r.at + REGION_PAGE, "kept", 5);
+	region_done(&r);
+	struct region_spec smaller = spec;
+	smaller.max_size = 4 << 20;
+	enum region_state state;
+	cr_assert(region_write(path, &smaller, &r, &state, NULL) == 0 && state == REGION_RECOVERED);
+	cr_assert_str_eq(r.at + REGION_PAGE, "kept");
+	cr_assert(region_grow(&r, (8 << 20) + 1) == -EFBIG);
+	region_done(&r);
+}
+
+Test(region, no_file_is_enoent_and_a_folder_is_refused)
+{
+	struct region r;
+	enum region_state state;
+	cr_assert(region_read(path, &spec, &r, NULL) == -ENOENT);
+	cr_assert(mkdir(path, 0700) == 0);
+	cr_assert(region_write(path, &spec, &r, &state, NULL) < 0);
+	cr_assert(rmdir(path) == 0);
+}
