@@ -1,6 +1,7 @@
 /* The Kubernetes API's conventions over http.h: paths, discovery, metav1.Status, selectors. */
 #pragma once
 #include "http.h"
+#include "names.h"
 
 struct kube_resource {
 	char api_version[254]; /* "v1", "apps/v1" */
@@ -42,8 +43,3 @@ int kube_selector_match(const char *selector, struct span labels_object, struct 
 
 /* resourceVersions of one resource: -1, 0, 1 as a is older, equal, newer; -2 if they are not comparable (digits, no leading zero). */
 int kube_version_compare(struct span a, struct span b);
-
-/* Names as the API wants them. */
-bool kube_is_dns_label(struct span s);
-bool kube_is_dns_subdomain(struct span s);
-bool kube_is_qualified_name(struct span s); /* label, annotation and finalizer names: prefix/name */
