@@ -1,1 +1,373 @@
-typedef int cache_empty;
+#include "cache.h"
+#include "shm_cache.h"
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum {
+	TRIES = 200
+}; /* of one read; a slot is odd for three stores, so more than a few means a dead or stopped writer */
+
+struct segment {
+	struct region region;
+	uint64_t file; /* N of cache-N.seg; 0: not open */
+};
+
+struct cache {
+	char *region_dir;
+	struct region region;
+	struct segment *segments; /* CACHE_SEGMENTS */
+	uint64_t segment_epoch;
+	struct buf scratch; /* one record, during a walk */
+	uint32_t *found;    /* slots of the last probe */
+	size_t n_found, found_cap;
+};
+
+int cache_open(const char *region_dir, struct cache **ret, struct err *err)
+{
+	struct cache *c = xcalloc(1, sizeof *c);
+	c->region.fd = -1;
+	c->region_dir = xstrdup(region_dir);
+	c->segments = xcalloc(CACHE_SEGMENTS, sizeof *c->segments);
+	struct region_spec spec = cache_region_spec();
+	_cleanup_(free_ptr) char *path = xasprintf("%s/cache.shm", region_dir);
+	int rc = region_read(path, &spec, &c->region, err);
+	if (rc == 0 && c->region.mapped < REGION_PAGE + CACHE_HEADER_SIZE)
+		rc = err_set(err, -EPROTO, "%s is too short", path);
+	if (rc < 0) {
+		cache_close(c);
+		return rc;
+	}
+	*ret = c;
+	return 0;
+}
+
+static void segment_close(struct segment *s)
+{
+	if (s->file)
+		region_done(&s->region);
+	*s = (struct segment){0};
+}
+
+void cache_close(struct cache *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; c->segments && i < CACHE_SEGMENTS; i++)
+		segment_close(&c->segments[i]);
+	region_done(&c->region);
+	buf_done(&c->scratch);
+	free(c->segments);
+	free(c->found);
+	free(c->region_dir);
+	free(c);
+}
+
+static struct cache_header *header(const struct cache *c)
+{
+	return (struct cache_header *)(void *)(c->region.at + REGION_PAGE);
+}
+
+/* n bytes at this offset of cache.shm, or NULL if they are not there (a header cannot be trusted to say the
+ * truth). */
+static void *at(struct cache *c, uint64_t offset, uint64_t n)
+{
+	if (offset % 8 || offset > CACHE_MAX_SIZE || n > CACHE_MAX_SIZE)
+		return NULL;
+	if (offset + n > c->region.mapped && (region_remap(&c->region) < 0 || offset + n > c->region.mapped))
+		return NULL;
+	return c->region.at + offset;
+}
+
+/* Once per call from outside: is this still the watcher's file, and which segments have gone? */
+static int refresh(struct cache *c, struct err *err)
+{
+	struct stat st;
+	if (fstat(c->region.fd, &st) < 0 || st.st_nlink == 0)
+		return err_set(err, -ESTALE, "the cache in %s was made anew", c->region_dir);
+	struct cache_header *h = header(c);
+	uint64_t epoch = atomic_load_explicit(&h->segment_epoch, memory_order_acquire);
+	if (epoch == c->segment_epoch)
+		return 0;
+	c->segment_epoch = epoch;
+	for (size_t i = 0; i < CACHE_SEGMENTS; i++)
+		if (c->segments[i].file &&
+		    c->segments[i].file != atomic_load_explicit(&h->segment_file[i], memory_order_acquire))
+			segment_close(&c->segments[i]);
+	return 0;
+}
+
+static bool table_alive(const struct cache *c, uint32_t table, uint32_t *ret_state)
+{
+	uint32_t state =
+	    atomic_load_explicit(&header(c)->table[table % CACHE_TABLES].state, memory_order_acquire);
+	*ret_state = state;
+	return state & CACHE_TABLE_USED && state >> 2 == table >> CACHE_TABLE_BITS;
+}
+
+int cache_table(struct cache *c, const char *table_name, uint32_t *ret_table)
+{
+	int rc = refresh(c, NULL);
+	if (rc < 0)
+		return rc;
+	char key[CACHE_TABLE_NAME];
+	cache_table_key(table_name, key);
+	struct cache_header *h = header(c);
+	for (uint32_t i = 0; i < CACHE_TABLES; i++) {
+		uint32_t state = atomic_load_explicit(&h->table[i].state, memory_order_acquire);
+		if (!(state & CACHE_TABLE_USED) || memcmp(h->table[i].name, key, sizeof key) != 0)
+			continue;
+		*ret_table = i | state >> 2 << CACHE_TABLE_BITS;
+		if (table_alive(c, *ret_table, &state))
+			return 0;
+	}
+	return -ENOENT;
+}
+
+bool cache_table_synced(struct cache *c, uint32_t table)
+{
+	uint32_t state;
+	return refresh(c, NULL) == 0 && table_alive(c, table, &state) && state & CACHE_TABLE_SYNCED;
+}
+
+/* The mapped bytes of a place, or NULL: the segment is gone or shorter than the place says, so the place is
+ * old. */
+static const char *place_at(struct cache *c, uint64_t place)
+{
+	uint32_t index = cache_place_segment(place);
+	uint64_t offset = cache_place_offset(place), length = cache_place_length(place);
+	uint64_t file = atomic_load_explicit(&header(c)->segment_file[index], memory_order_acquire);
+	struct segment *s = &c->segments[index];
+	if (s->file != file)
+		segment_close(s);
+	if (!file || length < sizeof(struct cache_record))
+		return NULL;
+	if (!s->file) {
+		struct region_spec spec = cache_segment_spec();
+		_cleanup_(free_ptr) char *path =
+		    xasprintf("%s/cache-%llu.seg", c->region_dir, (unsigned long long)file);
+		if (region_read(path, &spec, &s->region, NULL) < 0)
+			return NULL;
+		s->file = file;
+	}
+	if (offset + length > s->region.mapped &&
+	    (region_remap(&s->region) < 0 || offset + length > s->region.mapped))
+		return NULL;
+	return s->region.at + offset;
+}
+
+static struct cache_slot *slot_at(struct cache *c, uint32_t slot)
+{
+	struct cache_header *h = header(c);
+	uint32_t extent = slot / CACHE_EXTENT_SLOTS;
+	if (extent >= CACHE_EXTENTS || extent >= atomic_load_explicit(&h->extents, memory_order_acquire))
+		return NULL;
+	uint64_t offset = atomic_load_explicit(&h->extent[extent], memory_order_acquire);
+	struct cache_slot *slots = at(c, offset, CACHE_EXTENT_SLOTS * sizeof *slots);
+	return slots ? slots + slot % CACHE_EXTENT_SLOTS : NULL;
+}
+
+/* What a reader wants of a record: only this table, only this name or owner where they are given. */
+struct wanted {
+	uint32_t table;
+	const struct span *namespace, *name;
+	uint64_t owner; /* hash; 0: any */
+};
+
+static bool record_has(const char *r, const struct cache_record *head, const struct wanted *w)
+{
+	const char *text = r + sizeof *head + (size_t)head->owners * 8;
+	if (head->table != w->table)
+		return false;
+	if (w->name && (!span_eq(*w->namespace, (struct span){text, head->namespace_len}) ||
+			!span_eq(*w->name, (struct span){text + head->namespace_len, head->name_len})))
+		return false;
+	if (!w->owner)
+		return true;
+	for (size_t i = 0; i < head->owners; i++) {
+		uint64_t owner;
+		memcpy(&owner, r + sizeof *head + i * 8, 8);
+		if (owner == w->owner)
+			return true;
+	}
+	return false;
+}
+
+/* Appends the whole record if the slot has one that is wanted: 1 yes, 0 no, -EAGAIN not now. out is as before
+ * unless 1. */
+static int read_slot(struct cache *c, uint32_t index, const struct wanted *w, struct buf *out,
+		     struct cache_record *ret)
+{
+	size_t before = out->len;
+	for (int i = 0; i < TRIES; i++) {
+		struct cache_slot *s = slot_at(c, index);
+		if (!s)
+			return 0;
+		if (i > 4)
+			sched_yield();
+		uint64_t seq = atomic_load_explicit(&s->seq, memory_order_acquire);
+		if (seq & 1)
+			continue;
+		uint64_t place = atomic_load_explicit(&s->place, memory_order_acquire);
+		if (!place) {
+			atomic_thread_fence(memory_order_acquire);
+			if (atomic_load_explicit(&s->seq, memory_order_relaxed) == seq)
+				return 0;
+			continue;
+		}
+		const char *r = place_at(c, place);
+		bool found = false, whole = false;
+		if (r) {
+			struct cache_record head;
+			memcpy(&head, r, sizeof head);
+			whole = cache_record_size(&head) <= cache_place_length(place);
+			found = whole && record_has(r, &head, w);
+			if (found) {
+				*ret = head;
+				buf_add(out, r, cache_record_fixed(&head) + head.object_len);
+				if (buf_failed(out))
+					return -ENOMEM;
+			}
+		}
+		atomic_thread_fence(memory_order_acquire);
+		/* Segments may have been remapped, never cache.shm: s is still good. */
+		if (atomic_load_explicit(&s->seq, memory_order_relaxed) == seq && whole)
+			return found;
+		out->len = before;
+	}
+	return -EAGAIN;
+}
+
+/* Puts the slots that the index names for this hash into c->found. */
+static int probe(struct cache *c, size_t word_offset, uint64_t hash)
+{
+	for (int i = 0; i < TRIES; i++) {
+		_Atomic uint64_t *index = (_Atomic uint64_t *)(void *)(c->region.at + word_offset);
+		uint64_t word = atomic_load_explicit(index, memory_order_acquire);
+		c->n_found = 0;
+		if (!word)
+			return 0;
+		unsigned log2 = cache_index_log2(word);
+		uint64_t mask = (UINT64_C(1) << log2) - 1;
+		_Atomic uint64_t *entries =
+		    log2 > 28 ? NULL : at(c, cache_index_offset(word), (mask + 1) * 8);
+		if (!entries)
+			return -EPROTO;
+		for (uint64_t n = 0, k = cache_index_home(hash, log2); n <= mask; n++, k = (k + 1) & mask) {
+			uint64_t e = atomic_load_explicit(&entries[k], memory_order_acquire);
+			if (!e)
+				break;
+			if (e == CACHE_INDEX_GONE || (e ^ hash) >> 32)
+				continue;
+			if (c->n_found == c->found_cap) {
+				c->found_cap = c->found_cap ? c->found_cap * 2 : 16;
+				c->found = xrealloc(c->found, c->found_cap * sizeof *c->found);
+			}
+			c->found[c->n_found++] = cache_index_slot(e);
+		}
+		index = (_Atomic uint64_t *)(void *)(c->region.at +
+						     word_offset); /* at() may have moved the map */
+		if (atomic_load_explicit(index, memory_order_acquire) == word)
+			return 0;
+	}
+	return -EAGAIN;
+}
+
+static size_t word_offset(size_t in_header)
+{
+	return REGION_PAGE + in_header;
+}
+
+static int not_now(int rc, struct err *err)
+{
+	if (rc == -EAGAIN)
+		return err_set(
+		    err, rc, "an object is being written, or its writer died in the middle: try again later");
+	return err_set(err, rc, "the cache cannot be read: %s", strerror(-rc));
+}
+
+int cache_get(struct cache *c, uint32_t table, struct span namespace, struct span name, struct buf *out,
+	      struct err *err)
+{
+	uint32_t state;
+	int rc = refresh(c, err);
+	if (rc < 0)
+		return rc;
+	if (!table_alive(c, table, &state))
+		return err_set(err, -ESTALE, "the watcher has dropped this table");
+	rc = probe(c, word_offset(offsetof(struct cache_header, name_index)),
+		   cache_name_hash(table, namespace, name));
+	struct wanted w = {.table = table, .namespace = &namespace, .name = &name};
+	struct cache_record head;
+	size_t before = out->len;
+	for (size_t i = 0; rc == 0 && i < c->n_found; i++)
+		rc = read_slot(c, c->found[i], &w, out, &head);
+	if (rc < 0)
+		return not_now(rc, err);
+	if (rc == 0)
+		return err_set(err, -ENOENT, "not in the cache");
+	memmove(out->data + before, out->data + before + cache_record_fixed(&head), head.object_len);
+	out->len = before + head.object_len;
+	out->data[out->len] = 0;
+	return 0;
+}
+
+struct walk {
+	struct wanted w;
+	int (*on_object)(void *ctx, struct span namespace, struct span name, struct span object);
+	void *ctx;
+};
+
+/* 0: go on, 1: on_object ended it, or negative. */
+static int walk_slot(struct cache *c, const struct walk *k, uint32_t slot, int *ret_code)
+{
+	struct cache_record head;
+	struct buf *b = &c->scratch;
+	buf_reset(b);
+	int rc = read_slot(c, slot, &k->w, b, &head);
+	if (rc <= 0)
+		return rc;
+	const char *text = b->data + sizeof head + (size_t)head.owners * 8;
+	struct span namespace = {text, head.namespace_len}, name = {text + head.namespace_len, head.name_len};
+	*ret_code = k->on_object(k->ctx, namespace, name,
+				 (struct span){b->data + cache_record_fixed(&head), head.object_len});
+	return *ret_code != 0;
+}
+
+static int walk_owned(struct cache *c, const struct walk *k, int *ret_code)
+{
+	int rc = probe(c, word_offset(offsetof(struct cache_header, owner_index)), k->w.owner);
+	for (size_t i = 0; rc == 0 && i < c->n_found; i++)
+		rc = walk_slot(c, k, c->found[i], ret_code);
+	return rc;
+}
+
+static int walk_all(struct cache *c, const struct walk *k, int *ret_code)
+{
+	uint32_t extents = atomic_load_explicit(&header(c)->extents, memory_order_acquire);
+	for (uint32_t i = 0; i < MIN(extents, (uint32_t)CACHE_EXTENTS) * CACHE_EXTENT_SLOTS; i++) {
+		const struct cache_slot *s = slot_at(c, i);
+		int rc = s && s->table == k->w.table ? walk_slot(c, k, i, ret_code) : 0;
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+int cache_walk(struct cache *c, uint32_t table, struct span owner_uid,
+	       int (*on_object)(void *ctx, struct span namespace, struct span name, struct span object),
+	       void *ctx, struct err *err)
+{
+	uint32_t state;
+	int code = 0, rc = refresh(c, err);
+	if (rc < 0)
+		return rc;
+	if (!table_alive(c, table, &state))
+		return err_set(err, -ESTALE, "the watcher has dropped this table");
+	struct walk k = {.w = {.table = table, .owner = owner_uid.len ? cache_owner_hash(owner_uid) : 0},
+			 .on_object = on_object,
+			 .ctx = ctx};
+	rc = k.w.owner ? walk_owned(c, &k, &code) : walk_all(c, &k, &code);
+	return rc < 0 ? not_now(rc, err) : code;
+}

@@ -1,1 +1,254 @@
+/* The object cache in shared memory: written by reconciled-watcher alone, mapped read-only by hosts and
+ * reconcilectl.
+ *
+ *   REGION_DIR/cache.shm     header, table directory, slots, indexes, outbox      up to CACHE_MAX_SIZE, grown
+ * as needed REGION_DIR/cache-N.seg   records: the objects' bytes and what is looked up by  CACHE_SEGMENT_SIZE
+ * each; N never comes twice
+ *
+ *   name index --+
+ *                +--> slot {seq, place} --> record {lengths, owners, namespace, name, uid, resourceVersion,
+ * object} owner index -+
+ *
+ * Writing. A record is written whole into unused bytes of a segment, then the slot's seq goes odd, place is
+ * switched by one store, and seq goes even. A record is never changed and its bytes are not used again while
+ * a slot names them. So a kill at any instruction leaves each slot old or new; an odd seq under a dead writer
+ * means "not now", and the next writer makes it even.
+ *
+ * Reading, without locks: seq (odd: again), place, bounds, copy, acquire fence, seq again (changed: again), a
+ * bounded number of times. An index is an open-addressed array of entries {hash, slot + 1}: entries never
+ * move, a removed one becomes CACHE_INDEX_GONE, and a run ends at 0, so what stands there all the time is
+ * found. An index is rebuilt beside the old one and switched by one store of its word, which carries a
+ * generation: a reader whose probe found nothing looks at the word again.
+ *
+ * Only slots and the table directory are the truth. Indexes, free space, and counts are derived from them at
+ * the writer's start. */
 #pragma once
+#include "region.h"
+
+#define CACHE_MAGIC	    UINT64_C(0x314543414352) /* "RCACE1" */
+#define CACHE_SEGMENT_MAGIC UINT64_C(0x31474553)     /* "SEG1" */
+enum { CACHE_LAYOUT_VERSION = 1 };
+
+enum {
+	CACHE_TABLES = 512, /* watches; a table id is index | generation << CACHE_TABLE_BITS */
+	CACHE_TABLE_BITS = 9,
+	CACHE_TABLE_NAME = 448, /* with its NUL; longer names are stored as cache_table_key() makes them */
+	CACHE_CONTROLLERS = 64,
+	CACHE_SEGMENTS = 4096,
+	CACHE_EXTENT_SLOTS = 4096, /* slots are allocated so many at a time */
+	CACHE_EXTENTS = 1024,
+	CACHE_AREAS = 128,
+	CACHE_UNIT = 16, /* offsets and lengths in segments are multiples of this */
+	CACHE_OUTBOX_TEXT = 480,
+};
+#define CACHE_SEGMENT_SIZE (UINT64_C(64) << 20)
+#define CACHE_MAX_SIZE	   (UINT64_C(4) << 30)
+#define CACHE_SLOTS	   ((uint32_t)CACHE_EXTENTS * (uint32_t)CACHE_EXTENT_SLOTS)
+#define CACHE_OBJECT_MAX   (UINT64_C(32) << 20) /* bytes of one record; etcd's own default is 1.5 MiB */
+
+/* One watch. state: 0 free, else generation << 2 | CACHE_TABLE_SYNCED | CACHE_TABLE_USED, stored after name.
+ */
+enum { CACHE_TABLE_USED = 1, CACHE_TABLE_SYNCED = 2 };
+struct cache_table {
+	_Atomic uint32_t state;
+	_Atomic uint32_t objects;
+	uint8_t scope;	/* enum cache_scope, once discovery told */
+	uint8_t custom; /* the kind comes from a CustomResourceDefinition */
+	uint8_t reserved[6];
+	char api_version[128], kind[64];
+	char name[CACHE_TABLE_NAME];
+};
+enum cache_scope { CACHE_SCOPE_UNKNOWN, CACHE_SCOPE_CLUSTER, CACHE_SCOPE_NAMESPACED };
+
+/* sweep: all keys of this controller are still to be enqueued (0: no). Cleared when the broker has
+ * acknowledged the last one. */
+struct cache_controller {
+	char name[64]; /* empty: free */
+	_Atomic uint32_t sweep;
+	uint32_t reserved;
+};
+
+struct cache_slot {
+	_Atomic uint64_t seq;
+	_Atomic uint64_t place; /* cache_place(); 0: free */
+	uint64_t hash;		/* of table, namespace, name */
+	uint32_t table;		/* id; hints for walks: the record is what counts */
+	uint32_t reserved;
+};
+
+/* What a slot's place points at, at a multiple of CACHE_UNIT. Then: uint64_t owner hashes[owners]; namespace,
+ * name, uid, resourceVersion; the object. */
+struct cache_record {
+	uint32_t check; /* of everything up to the object, this field as 0 */
+	uint32_t table;
+	uint32_t object_len;
+	uint16_t owners, namespace_len, name_len, uid_len, version_len;
+	uint8_t encoding; /* 0: as it is */
+	uint8_t reserved[9];
+};
+
+/* A key on its way to the broker. state is stored last; text holds key namespace, key name, cause kind, cause
+ * namespace, cause name one after another; causes that find no room are left out. */
+struct cache_outbox_entry {
+	_Atomic uint32_t state; /* 0 free, 1 to be sent */
+	uint16_t lengths[5];
+	uint8_t controller; /* index into controllers */
+	uint8_t flags;	    /* CACHE_OUTBOX_PRIMARY_CHANGED */
+	int32_t priority;
+	uint32_t cause;
+	uint64_t reserved;
+	char text[CACHE_OUTBOX_TEXT];
+};
+enum { CACHE_OUTBOX_PRIMARY_CHANGED = 1 };
+
+/* A part of the region that holds an index. Those that no index word names are free. */
+struct cache_area {
+	uint64_t offset, size;
+};
+
+struct cache_header {				  /* at REGION_PAGE */
+	_Atomic uint64_t name_index, owner_index; /* cache_index_word(); 0: none yet */
+	_Atomic uint64_t segment_epoch; /* raised when a segment goes: readers drop their mapping of it */
+	_Atomic uint64_t next_segment;	/* the next N */
+	_Atomic uint32_t extents;	/* how many are there */
+	_Atomic uint32_t areas;
+	uint64_t outbox; /* offset; 0: not yet made */
+	uint64_t outbox_entries;
+	_Atomic uint64_t segment_file[CACHE_SEGMENTS]; /* N of cache-N.seg; 0: none */
+	_Atomic uint64_t extent[CACHE_EXTENTS];	       /* offset of CACHE_EXTENT_SLOTS slots */
+	struct cache_area area[CACHE_AREAS];
+	struct cache_controller controller[CACHE_CONTROLLERS];
+	struct cache_table table[CACHE_TABLES];
+};
+#define CACHE_HEADER_SIZE ((sizeof(struct cache_header) + REGION_PAGE - 1) / REGION_PAGE * REGION_PAGE)
+
+_Static_assert(sizeof(struct cache_slot) == 32 && sizeof(struct cache_record) == 32, "shared layout");
+_Static_assert(sizeof(struct cache_outbox_entry) == 512, "shared layout");
+
+/* ---- place: bits 0-21 offset, 22-43 length, both in units; 44-55 segment; never 0, as length is not ---- */
+
+static inline uint64_t cache_place(uint32_t segment, uint64_t offset, uint64_t length)
+{
+	return offset / CACHE_UNIT | length / CACHE_UNIT << 22 | (uint64_t)segment << 44;
+}
+static inline uint64_t cache_place_offset(uint64_t place)
+{
+	return (place & 0x3fffff) * CACHE_UNIT;
+}
+static inline uint64_t cache_place_length(uint64_t place)
+{
+	return (place >> 22 & 0x3fffff) * CACHE_UNIT;
+}
+static inline uint32_t cache_place_segment(uint64_t place)
+{
+	return (uint32_t)(place >> 44 & 0xfff);
+}
+
+/* ---- index word: bits 0-31 offset in pages, 32-37 log2 of the entries, 38-63 generation ---- */
+
+#define CACHE_INDEX_GONE UINT64_MAX
+static inline uint64_t cache_index_word(uint64_t offset, unsigned log2_entries, uint64_t generation)
+{
+	return offset / REGION_PAGE | (uint64_t)log2_entries << 32 | generation << 38;
+}
+static inline uint64_t cache_index_offset(uint64_t word)
+{
+	return (word & UINT32_MAX) * REGION_PAGE;
+}
+static inline unsigned cache_index_log2(uint64_t word)
+{
+	return (unsigned)(word >> 32 & 63);
+}
+static inline uint64_t cache_index_entry(uint64_t hash, uint32_t slot)
+{
+	return (hash & ~UINT64_C(0xffffffff)) | (slot + 1);
+}
+static inline uint32_t cache_index_slot(uint64_t entry)
+{
+	return (uint32_t)entry - 1;
+}
+/* Where a probe begins: the low bits, as the high ones stand in the entry. */
+static inline uint64_t cache_index_home(uint64_t hash, unsigned log2_entries)
+{
+	return hash & ((UINT64_C(1) << log2_entries) - 1);
+}
+
+/* ---- hashes ---- */
+
+static inline uint64_t
+cache_mix(uint64_t h) /* FNV-1a's high bits are weak for short texts: the finisher of MurmurHash3 */
+{
+	h = (h ^ h >> 33) * UINT64_C(0xff51afd7ed558ccd);
+	h = (h ^ h >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
+	return h ^ h >> 33;
+}
+static inline uint64_t cache_name_hash(uint32_t table, struct span namespace, struct span name)
+{
+	uint64_t h = hash_bytes(&table, sizeof table, HASH_SEED);
+	h = hash_bytes(namespace.at, namespace.len, h);
+	h = hash_bytes("/", 1, h);
+	return cache_mix(hash_bytes(name.at, name.len, h));
+}
+static inline uint64_t cache_owner_hash(struct span uid)
+{
+	return cache_mix(hash_bytes(uid.at, uid.len, HASH_SEED ^ 1));
+}
+
+/* The text under which a table is found: the name, or its beginning and a hash when it is too long. */
+static inline void cache_table_key(const char *name, char key[CACHE_TABLE_NAME])
+{
+	static const char digits[] = "0123456789abcdef";
+	size_t len = strlen(name);
+	memset(key, 0, CACHE_TABLE_NAME);
+	memcpy(key, name, MIN(len, (size_t)CACHE_TABLE_NAME - 1));
+	if (len < CACHE_TABLE_NAME)
+		return;
+	uint64_t h[2] = {cache_mix(hash_bytes(name, len, HASH_SEED)),
+			 cache_mix(hash_bytes(name, len, HASH_SEED ^ 2))};
+	char *tail = key + CACHE_TABLE_NAME - 1 - 33;
+	*tail++ = '#';
+	for (int i = 0; i < 32; i++)
+		tail[i] = digits[h[i / 16] >> (i % 16 * 4) & 15];
+}
+
+/* ---- sizes and offsets of a record ---- */
+
+static inline uint64_t cache_record_fixed(const struct cache_record *r) /* bytes before the object */
+{
+	return sizeof *r + (uint64_t)r->owners * 8 + r->namespace_len + r->name_len + r->uid_len +
+	       r->version_len;
+}
+static inline uint64_t cache_record_size(const struct cache_record *r)
+{
+	return (cache_record_fixed(r) + r->object_len + CACHE_UNIT - 1) / CACHE_UNIT * CACHE_UNIT;
+}
+
+/* ---- what region.h wants ---- */
+
+static inline struct region_spec cache_region_spec(void)
+{
+	const size_t layout[] = {sizeof(struct cache_header),
+				 sizeof(struct cache_table),
+				 sizeof(struct cache_slot),
+				 sizeof(struct cache_record),
+				 sizeof(struct cache_outbox_entry),
+				 offsetof(struct cache_header, table),
+				 offsetof(struct cache_header, extent),
+				 offsetof(struct cache_table, name),
+				 CACHE_UNIT,
+				 CACHE_TABLE_BITS};
+	return (struct region_spec){.magic = CACHE_MAGIC,
+				    .layout_version = CACHE_LAYOUT_VERSION,
+				    .layout_hash = hash_bytes(layout, sizeof layout, HASH_SEED),
+				    .max_size = CACHE_MAX_SIZE,
+				    .initial_size = REGION_PAGE + CACHE_HEADER_SIZE,
+				    .mode = 0640};
+}
+static inline struct region_spec cache_segment_spec(void)
+{
+	struct region_spec s = cache_region_spec();
+	s.magic = CACHE_SEGMENT_MAGIC;
+	s.max_size = CACHE_SEGMENT_SIZE;
+	s.initial_size = REGION_PAGE;
+	return s;
+}
