@@ -4,12 +4,19 @@
  * much later than the next request. Everything is non-blocking and driven by one pollable descriptor per side, so each program
  * keeps its one event loop; nng's own threads never call our code but to post to an internal list.
  *
- * Peers are checked by SO_PEERCRED when the pipe is added: another uid than ours (root is let in) is closed at once.
+ * Peers are checked by SO_PEERCRED when the pipe is added: another uid than ours (root is let in) is closed at once. A client that runs as
+ * root talks to any broker.
+ *
+ * A message that was sent for one connection never reaches another: what waits in a queue is thrown away with GONE.
  *
  * Do not fork() in a process that has called into this module; posix_spawn is fine. Calls of one side: one thread. */
 #pragma once
 #include "buf.h"
 #include <sys/types.h>
+
+/* Requests of one connection without an answer. transport_send refuses more; a server closes a peer that has more. A request that is
+ * dropped by the server counts no longer. */
+enum { TRANSPORT_IN_FLIGHT_MAX = 64 };
 
 struct transport_peer {
 	uint32_t pipe; /* identity of the connection; never used again within a process */
@@ -35,9 +42,10 @@ struct transport_event {
 	void *token;       /* REQUEST: give it to transport_answer or transport_drop exactly once, at any later time */
 };
 enum transport_event_type transport_server_next(struct transport_server *s, struct transport_event *ret);
-/* Frees the token. A peer that has gone swallows the answer without an error: leases have other means. -EMSGSIZE above WIRE_MAX_BYTES. */
+/* Frees the token, always. A peer that has gone swallows the answer without an error: leases have other means. -EMSGSIZE above WIRE_MAX_BYTES,
+ * -EINVAL for no bytes at all: then the request is dropped. Tokens are used up before transport_server_free. */
 int transport_answer(struct transport_server *s, void *token, struct span bytes);
-void transport_drop(void *token);
+void transport_drop(void *token); /* NULL is fine */
 /* Ends one connection, for a peer that sent nonsense. */
 void transport_close_peer(struct transport_server *s, uint32_t pipe);
 
@@ -48,7 +56,8 @@ struct transport_client;
 /* Dials in the background for ever, 10 ms to 1 s between attempts; connecting is reported by events. */
 int transport_dial(const char *path, struct transport_client **ret, struct err *err);
 void transport_client_free(struct transport_client *c);
-int transport_client_fd(const struct transport_client *c);
+int transport_client_fd(const struct transport_client *c); /* readable: call transport_client_next until TRANSPORT_NOTHING */
+const char *transport_client_path(const struct transport_client *c);
 
 struct transport_reply {
 	enum transport_event_type type; /* REQUEST here means: an answer */
@@ -57,7 +66,7 @@ struct transport_reply {
 };
 /* CONNECTED: say HELLO. GONE: every request in flight is lost; nothing is sent again by itself. */
 enum transport_event_type transport_client_next(struct transport_client *c, struct transport_reply *ret);
-/* -ENOTCONN when not connected, -EMSGSIZE. ret_request is never 0. */
+/* -ENOTCONN when CONNECTED has not been read, -EMSGSIZE, -EAGAIN when TRANSPORT_IN_FLIGHT_MAX are unanswered. ret_request is never 0. */
 int transport_send(struct transport_client *c, struct span bytes, uint32_t *ret_request);
 /* One request and its answer, waiting up to timeout_ms: for reconcilectl. -ETIMEDOUT, -ENOTCONN (nobody listens). */
 int transport_call(struct transport_client *c, struct span bytes, int timeout_ms, struct buf *ret_answer, struct err *err);
