@@ -1,0 +1,52 @@
+/* Reading queue.shm: from any of our processes, without locks and without the broker's help (also when it hangs or is dead).
+ *
+ * Everything is copied out and checked; a slot that is being written is tried again a bounded number of times. Layout: shm_queue.h.
+ * One thread per handle. */
+#pragma once
+#include "shm_queue.h"
+
+struct queue_reader;
+
+/* -ENOENT: there is no queue yet (the broker has not started); -EAGAIN: it is being made; -EPROTO: another version. */
+int queue_open(const char *region_dir, struct queue_reader **ret, struct err *err);
+void queue_close(struct queue_reader *q);
+/* Does a broker hold the region now? */
+bool queue_has_writer(const struct queue_reader *q);
+
+struct queue_cause { /* event is enum wire_cause; kind is empty when it has no object, or the key's own */
+	uint8_t event;
+	char kind[254], namespace[NAMESPACE_MAX_LEN + 1], name[NAME_MAX_LEN + 1];
+};
+
+/* One key, decoded; texts are terminated. */
+struct queue_key {
+	uint32_t slot;
+	char controller[64], namespace[NAMESPACE_MAX_LEN + 1], name[NAME_MAX_LEN + 1];
+	enum shm_state state;
+	enum shm_wait wait;
+	/* Pending part: of READY, WAITING, DIRTY; what is left of it in QUARANTINED. */
+	bool pending;
+	int64_t ready_at, added_at;
+	int32_t priority;
+	uint32_t count;
+	uint8_t causes; /* bit per enum wire_cause */
+	struct queue_cause first, last;
+	/* has_detail false: never leased or failed, all below is 0 */
+	bool has_detail;
+	struct shm_detail detail;
+	char reason[129], message[1025];
+	struct queue_cause lease_first, lease_last;
+};
+
+/* Walks all keys: start with *cursor 0. 1: a key; 0: the end; -EAGAIN: this slot was being written every time (go on);
+ * -EPROTO: the region is damaged. */
+int queue_next(struct queue_reader *q, uint32_t *cursor, struct queue_key *ret);
+/* -ENOENT: the controller has no such key now. */
+int queue_find(struct queue_reader *q, struct span controller, struct span namespace, struct span name, struct queue_key *ret);
+
+/* Row `index` of the controllers; false: free or above the end. Counters may be torn against each other, never in themselves. */
+bool queue_controller(struct queue_reader *q, uint32_t index, struct shm_controller *ret);
+
+/* Calls on_entry, oldest first, for what the ring still has about one key (empty name: about all). A non-zero return ends the walk with it. */
+int queue_history(struct queue_reader *q, struct span controller, struct span namespace, struct span name,
+		  int (*on_entry)(void *ctx, const struct shm_history *entry), void *ctx);
