@@ -1,0 +1,95 @@
+#include "lines.h"
+#include "outcome.h"
+#include <stdio.h>
+
+#define LINE_NS (NS_PER_S / LINES_PER_SECOND)
+
+void lines_init(struct lines *l, int64_t now_ns)
+{
+	*l = (struct lines){.tokens_ns = LINES_BURST * LINE_NS, .tokens_at = now_ns};
+}
+
+static bool may_log(struct lines *l, int64_t now_ns)
+{
+	l->tokens_ns = MIN(l->tokens_ns + (now_ns - l->tokens_at), LINES_BURST * LINE_NS);
+	l->tokens_at = now_ns;
+	if (l->tokens_ns < LINE_NS)
+		return false;
+	l->tokens_ns -= LINE_NS;
+	return true;
+}
+
+static void end_line(struct lines *l, int64_t now_ns, lines_emit emit, void *ctx)
+{
+	while (l->part_len && strchr("\r \t", l->part[l->part_len - 1]))
+		l->part_len--;
+	struct span line = {l->part, l->part_len};
+	if (line.len) {
+		char *keep = l->last[l->last_count++ % LINES_KEPT];
+		size_t n = text_cut(line, LINE_KEPT_MAX);
+		memcpy(keep, line.at, n);
+		keep[n] = 0;
+		if (!may_log(l, now_ns)) {
+			l->dropped++;
+		} else if (l->part_lost) {
+			char text[LINE_LOG_MAX + 64];
+			line.len = text_cut(line, LINE_LOG_MAX - 1);
+			memcpy(text, line.at, line.len);
+			int more = snprintf(text + line.len, sizeof(text) - line.len, " ... (%zu more bytes)",
+					    l->part_lost);
+			emit(ctx, (struct span){text, line.len + (size_t)more});
+		} else {
+			emit(ctx, line);
+		}
+	}
+	l->part_len = l->part_lost = 0;
+}
+
+void lines_feed(struct lines *l, struct span bytes, int64_t now_ns, lines_emit emit, void *ctx)
+{
+	while (bytes.len) {
+		const char *end = memchr(bytes.at, '\n', bytes.len);
+		size_t n = end ? (size_t)(end - bytes.at) : bytes.len;
+		size_t room = MIN(n, LINE_LOG_MAX - l->part_len);
+		memcpy(l->part + l->part_len, bytes.at, room);
+		l->part_len += room;
+		l->part_lost += n - room;
+		if (end) {
+			end_line(l, now_ns, emit, ctx);
+			n++;
+		}
+		bytes = (struct span){bytes.at + n, bytes.len - n};
+	}
+}
+
+void lines_flush(struct lines *l, int64_t now_ns, lines_emit emit, void *ctx)
+{
+	end_line(l, now_ns, emit, ctx);
+}
+
+uint64_t lines_dropped(struct lines *l)
+{
+	uint64_t n = l->dropped;
+	l->dropped = 0;
+	return n;
+}
+
+void lines_forget(struct lines *l)
+{
+	l->last_count = 0;
+}
+
+const char *lines_last(const struct lines *l)
+{
+	return l->last_count ? l->last[(l->last_count - 1) % LINES_KEPT] : "";
+}
+
+void lines_tail(const struct lines *l, struct buf *out)
+{
+	size_t n = MIN(l->last_count, (size_t)LINES_KEPT);
+	for (size_t i = l->last_count - n; i < l->last_count; i++) {
+		if (i > l->last_count - n)
+			buf_puts(out, " | ");
+		buf_puts(out, l->last[i % LINES_KEPT]);
+	}
+}
