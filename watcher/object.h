@@ -1,0 +1,40 @@
+/* What the watcher needs to know of an object, as spans into its JSON text. Pure. */
+#pragma once
+#include "json_scan.h"
+
+struct object {
+	struct span json;			   /* {NULL, 0}: there is no object */
+	struct span namespace, name, uid, version; /* unescaped; "" when absent */
+	struct span api_version, kind;		   /* unescaped; absent when absent */
+	int64_t generation;			   /* -1: none, as ConfigMaps and Secrets */
+	struct span deletion;			   /* deletionTimestamp; absent while the object lives */
+	struct span labels, annotations, owners, finalizers; /* JSON values or absent */
+};
+
+static inline bool object_exists(const struct object *o)
+{
+	return o && o->json.at;
+}
+
+/* json must have passed json_check. Text that has escapes is unescaped into scratch, which must be empty or
+ * hold nothing of use and live as long as *ret. -EINVAL: no object with a metadata.name, or names longer than
+ * the API allows; err says which. */
+int object_read(struct span json, struct buf *scratch, struct object *ret, struct err *err);
+
+/* One owner reference; api_version and kind are raw texts between the quotes. */
+struct object_owner {
+	struct span api_version, kind, name, uid;
+	bool controller;
+};
+/* Walks metadata.ownerReferences; zeroed iterator first. Entries that are no objects or have escapes in their
+ * texts are skipped. */
+bool object_owner_next(const struct object *o, struct json_iter *it, struct object_owner *ret);
+
+/* "apps" of "apps/v1", "" of "v1". */
+struct span object_group(struct span api_version);
+
+/* How the object is kept: with apiVersion and kind in front (a list's items come without), without
+ * metadata.managedFields when strip, and with nothing but metadata when metadata_only, whatever the server
+ * sent. Appends to out. */
+void object_normalize(struct span json, const char *api_version, const char *kind, bool strip,
+		      bool metadata_only, struct buf *out);

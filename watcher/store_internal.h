@@ -1,0 +1,98 @@
+/* Shared by the files of the store: store.c (tables and objects), store_open.c (start and repair),
+ * store_space.c (segments), store_index.c (the shared indexes). Nobody else includes it. */
+#pragma once
+#include "store.h"
+
+struct store_segment {
+	struct region region;
+	uint64_t file; /* N; 0: none */
+	uint64_t cap;  /* bytes it may grow to */
+	uint64_t used; /* where the next record goes; all before is live or garbage */
+	uint64_t live; /* bytes of records that slots name */
+};
+
+enum store_index { STORE_INDEX_NAME, STORE_INDEX_OWNER, STORE_INDEXES };
+
+struct store_index_state {
+	uint64_t word;
+	uint64_t used; /* entries that are not 0, gone ones too */
+	uint64_t live;
+};
+
+struct store {
+	char *region_dir;
+	struct region region;
+	uint64_t budget;
+	uint64_t allocated; /* cache.shm and segments */
+	uint64_t
+	    segment_cap; /* of new segments: the budget bounds it, so that one can be emptied into another */
+	struct store_segment *segments; /* CACHE_SEGMENTS */
+	uint32_t open;			/* segment that is being filled; CACHE_SEGMENTS: none */
+	struct store_index_state index[STORE_INDEXES];
+	uint32_t *free_slots;	/* a stack */
+	uint32_t n_free, slots; /* slots: how many are there in all */
+	uint32_t *marks;
+	uint32_t objects;
+	bool moving; /* the reserve may be used */
+	bool stuck;  /* there was no room to empty a segment: not tried again until one has gone */
+};
+
+static inline struct cache_header *store_header(const struct store *s)
+{
+	return (struct cache_header *)(void *)(s->region.at + REGION_PAGE);
+}
+static inline struct cache_slot *store_slot(const struct store *s, uint32_t slot)
+{
+	uint64_t offset =
+	    atomic_load_explicit(&store_header(s)->extent[slot / CACHE_EXTENT_SLOTS], memory_order_relaxed);
+	return (struct cache_slot *)(void *)(s->region.at + offset) + slot % CACHE_EXTENT_SLOTS;
+}
+static inline const struct cache_record *store_record(const struct store *s, uint64_t place)
+{
+	return (const struct cache_record *)(const void *)(s->segments[cache_place_segment(place)].region.at +
+							   cache_place_offset(place));
+}
+static inline uint64_t store_record_owner(const struct cache_record *r, size_t i)
+{
+	uint64_t owner;
+	memcpy(&owner, (const char *)(r + 1) + i * 8, 8);
+	return owner;
+}
+static inline bool store_record_has_owner(const struct cache_record *r, size_t below, uint64_t owner)
+{
+	for (size_t i = 0; i < below; i++)
+		if (store_record_owner(r, i) == owner)
+			return true;
+	return false;
+}
+/* An owner that is named twice stands in the index once. */
+static inline bool store_record_owner_is_first(const struct cache_record *r, size_t i)
+{
+	return !store_record_has_owner(r, i, store_record_owner(r, i));
+}
+
+/* store.c */
+uint32_t store_record_check(const struct cache_record *r);
+int store_more_slots(struct store *s, struct err *err);
+void store_slot_switch(struct cache_slot *slot, uint64_t place);
+
+/* store_space.c */
+/* Bytes of cache.shm: after the end, within the budget. */
+int store_grow_main(struct store *s, uint64_t size, struct err *err);
+/* Room for a record of `length` bytes (a multiple of CACHE_UNIT); *ret_at is where to write it. May move
+ * other records. */
+int store_space_take(struct store *s, uint64_t length, uint64_t *ret_place, char **ret_at, struct err *err);
+void store_space_give(struct store *s, uint64_t place);
+int store_segment_attach(struct store *s, uint32_t index, uint64_t file, struct err *err);
+void store_segment_drop(struct store *s, uint32_t index);
+
+/* store_index.c */
+/* Makes sure that `more` entries can be added without failing. */
+int store_index_reserve(struct store *s, enum store_index which, uint64_t more, struct err *err);
+void store_index_add(struct store *s, enum store_index which, uint64_t hash, uint32_t slot);
+void store_index_remove(struct store *s, enum store_index which, uint64_t hash, uint32_t slot);
+/* Builds it anew from the slots, beside the one that is there. */
+int store_index_rebuild(struct store *s, enum store_index which, uint64_t more, struct err *err);
+bool store_index_find(const struct store *s, enum store_index which, uint64_t hash,
+		      bool (*match)(const struct store *s, uint32_t slot, void *ctx), void *ctx,
+		      uint32_t *ret_slot);

@@ -1,0 +1,272 @@
+/* The start of the store: take over what a previous watcher left, or begin with nothing. Slots and the table
+ * directory are the truth; everything else is derived from them here, and anything that does not fit together
+ * makes the whole cache untrusted. */
+#include "store_internal.h"
+#include <dirent.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { OUTBOX_MIN = 512, OUTBOX_MAX = 16384 };
+
+static void forget(struct store *s)
+{
+	for (uint32_t i = 0; i < CACHE_SEGMENTS; i++)
+		if (s->segments[i].file)
+			region_done(&s->segments[i].region);
+	memset(s->segments, 0, CACHE_SEGMENTS * sizeof *s->segments);
+	region_done(&s->region);
+	free(s->free_slots);
+	free(s->marks);
+	s->free_slots = s->marks = NULL;
+	s->n_free = s->slots = s->objects = 0;
+	s->allocated = 0;
+	s->open = CACHE_SEGMENTS;
+	memset(s->index, 0, sizeof s->index);
+}
+
+/* ---- what a header, a slot, a record must be ---- */
+
+static bool aligned_inside(const struct store *s, uint64_t offset, uint64_t size)
+{
+	uint64_t allocated = region_header(&s->region)->allocated;
+	return offset % REGION_PAGE == 0 && offset >= REGION_PAGE + CACHE_HEADER_SIZE &&
+	       offset <= allocated && size <= allocated - offset;
+}
+
+static bool index_sane(const struct store *s, uint64_t word)
+{
+	return !word ||
+	       (cache_index_log2(word) <= 28 &&
+		aligned_inside(s, cache_index_offset(word), (UINT64_C(1) << cache_index_log2(word)) * 8));
+}
+
+static int check_header(const struct store *s, struct err *why)
+{
+	struct cache_header *h = store_header(s);
+	uint32_t extents = atomic_load(&h->extents), areas = atomic_load(&h->areas);
+	if (extents > CACHE_EXTENTS || areas > CACHE_AREAS || !index_sane(s, h->name_index) ||
+	    !index_sane(s, h->owner_index))
+		return err_set(why, -EPROTO, "the cache's header is damaged");
+	for (uint32_t i = 0; i < extents; i++)
+		if (!aligned_inside(s, h->extent[i], CACHE_EXTENT_SLOTS * sizeof(struct cache_slot)))
+			return err_set(why, -EPROTO, "the cache's slots lie outside of it");
+	for (uint32_t i = 0; i < areas; i++)
+		if (!aligned_inside(s, h->area[i].offset, h->area[i].size))
+			return err_set(why, -EPROTO, "the cache's indexes lie outside of it");
+	if (!h->outbox_entries ||
+	    !aligned_inside(s, h->outbox, h->outbox_entries * sizeof(struct cache_outbox_entry)))
+		return err_set(why, -EPROTO, "the cache has no outbox: its first start was cut short");
+	for (size_t i = 0; i < CACHE_CONTROLLERS; i++)
+		h->controller[i].name[sizeof h->controller[i].name - 1] = 0;
+	return 0;
+}
+
+static bool record_sane(const struct store *s, uint64_t place)
+{
+	const struct store_segment *g = &s->segments[cache_place_segment(place)];
+	uint64_t offset = cache_place_offset(place), length = cache_place_length(place);
+	if (!g->file || offset < REGION_PAGE || length < sizeof(struct cache_record) ||
+	    offset + length > region_header(&g->region)->allocated)
+		return false;
+	const struct cache_record *r = store_record(s, place);
+	return cache_record_size(r) == length && store_record_check(r) == r->check;
+}
+
+static int attach_segments(struct store *s, struct err *why)
+{
+	struct cache_header *h = store_header(s);
+	for (uint32_t i = 0; i < CACHE_SEGMENTS; i++) {
+		uint64_t file = atomic_load(&h->segment_file[i]);
+		if (!file)
+			continue;
+		int rc = store_segment_attach(s, i, file, why);
+		if (rc < 0)
+			return rc;
+		if (rc != 1)
+			return err_set(why, -EPROTO, "cache-%llu.seg is missing or damaged",
+				       (unsigned long long)file);
+	}
+	return 0;
+}
+
+static bool table_exists(const struct store *s, uint32_t table)
+{
+	uint32_t state = atomic_load(&store_header(s)->table[table % CACHE_TABLES].state);
+	return state & CACHE_TABLE_USED && state >> 2 == table >> CACHE_TABLE_BITS;
+}
+
+/* A slot of a killed writer: its place is the old or the new one, both whole, so an odd seq is made even. */
+static int take_slot(struct store *s, uint32_t i, struct err *why)
+{
+	struct cache_slot *slot = store_slot(s, i);
+	uint64_t seq = atomic_load(&slot->seq), place = atomic_load(&slot->place);
+	if (place && !record_sane(s, place))
+		return err_set(why, -EPROTO, "slot %u of the cache names a damaged record", i);
+	if (place && !table_exists(s, store_record(s, place)->table)) {
+		store_slot_switch(slot, 0); /* its table was being dropped */
+		place = 0;
+	} else if (seq & 1) {
+		atomic_store_explicit(&slot->seq, seq + 1, memory_order_release);
+	}
+	if (!place) {
+		s->free_slots[s->n_free++] = i;
+		return 0;
+	}
+	const struct cache_record *r = store_record(s, place);
+	struct store_segment *g = &s->segments[cache_place_segment(place)];
+	const char *text = (const char *)(r + 1) + (size_t)r->owners * 8;
+	slot->table = r->table;
+	slot->hash = cache_name_hash(r->table, (struct span){text, r->namespace_len},
+				     (struct span){text + r->namespace_len, r->name_len});
+	g->live += cache_place_length(place);
+	g->used = MAX(g->used, cache_place_offset(place) + cache_place_length(place));
+	s->objects++;
+	s->index[STORE_INDEX_NAME].live++;
+	s->index[STORE_INDEX_OWNER].live += r->owners; /* at most: the rebuild counts */
+	atomic_fetch_add(&store_table_entry(s, r->table)->objects, 1);
+	return 0;
+}
+
+static int take_slots(struct store *s, struct err *why)
+{
+	struct cache_header *h = store_header(s);
+	s->slots = atomic_load(&h->extents) * CACHE_EXTENT_SLOTS;
+	s->free_slots = xcalloc(MAX(s->slots, 1u), sizeof *s->free_slots);
+	s->marks = xcalloc(MAX(s->slots, 1u), sizeof *s->marks);
+	for (size_t i = 0; i < CACHE_TABLES; i++)
+		atomic_store(&h->table[i].objects, 0);
+	for (uint32_t i = s->slots; i-- > 0;) { /* the lowest free slot ends on top of the stack */
+		int rc = take_slot(s, i, why);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int recover(struct store *s, struct err *why)
+{
+	struct cache_header *h = store_header(s);
+	int rc = check_header(s, why);
+	if (rc == 0)
+		rc = attach_segments(s, why);
+	if (rc == 0)
+		rc = take_slots(s, why);
+	if (rc < 0)
+		return rc;
+	uint64_t best = 0;
+	for (uint32_t i = 0; i < CACHE_SEGMENTS; i++) {
+		struct store_segment *g = &s->segments[i];
+		g->cap = g->file ? MAX(s->segment_cap, g->used) : 0;
+		if (g->file && !g->live)
+			store_segment_drop(s, i);
+		else if (g->file && g->cap - g->used > best) {
+			best = g->cap - g->used;
+			s->open = i;
+		}
+	}
+	s->index[STORE_INDEX_NAME].word = h->name_index;
+	s->index[STORE_INDEX_OWNER].word = h->owner_index;
+	rc = store_index_rebuild(s, STORE_INDEX_NAME, 1, why);
+	return rc < 0 ? rc : store_index_rebuild(s, STORE_INDEX_OWNER, 1, why);
+}
+
+/* ---- a new one ---- */
+
+/* Segments that no directory names: of an untrusted cache, or of a writer killed between making one and
+ * naming it. */
+static void unlink_strays(const struct store *s)
+{
+	DIR *d = opendir(s->region_dir);
+	if (!d)
+		return;
+	for (struct dirent *e; (e = readdir(d));) {
+		unsigned long long file;
+		int end = 0;
+		if (sscanf(e->d_name, "cache-%llu.seg%n", &file, &end) != 1 || !end || e->d_name[end])
+			continue;
+		bool named = false;
+		for (uint32_t i = 0; i < CACHE_SEGMENTS && !named; i++)
+			named = s->segments[i].file == file;
+		if (!named)
+			unlinkat(dirfd(d), e->d_name, 0);
+	}
+	closedir(d);
+}
+
+static int begin(struct store *s, struct err *err)
+{
+	struct cache_header *h = store_header(s);
+	uint64_t entries = MIN(MAX(s->budget / 16 / sizeof(struct cache_outbox_entry), (uint64_t)OUTBOX_MIN),
+			       (uint64_t)OUTBOX_MAX);
+	uint64_t offset = region_header(&s->region)->allocated;
+	atomic_store(&h->next_segment, 1);
+	int rc = store_grow_main(s, offset + entries * sizeof(struct cache_outbox_entry), err);
+	if (rc < 0)
+		return rc;
+	h->outbox = offset;
+	h->outbox_entries = entries;
+	rc = store_more_slots(s, err);
+	if (rc == 0)
+		rc = store_index_rebuild(s, STORE_INDEX_NAME, 1, err);
+	return rc < 0 ? rc : store_index_rebuild(s, STORE_INDEX_OWNER, 1, err);
+}
+
+static int open_region(struct store *s, enum region_state *ret_state, struct err *why, struct err *err)
+{
+	_cleanup_(free_ptr) char *path = xasprintf("%s/cache.shm", s->region_dir);
+	struct region_spec spec = cache_region_spec();
+	struct err text = {0};
+	int rc = region_write(path, &spec, &s->region, ret_state, &text);
+	if (rc < 0)
+		return err_set(err, rc, "%s", text.text);
+	if (*ret_state == REGION_REPLACED)
+		err_set(why, 0, "%s", text.text);
+	s->allocated = region_header(&s->region)->allocated;
+	return 0;
+}
+
+int store_open(const char *region_dir, uint64_t budget, struct store **ret, bool *ret_lost, struct err *why,
+	       struct err *err)
+{
+	if (budget < STORE_BUDGET_MIN)
+		return err_set(err, -EINVAL, "a cache budget of %llu bytes is too small: at least %llu",
+			       (unsigned long long)budget, (unsigned long long)STORE_BUDGET_MIN);
+	struct store *s = xcalloc(1, sizeof *s);
+	s->region.fd = -1;
+	s->region_dir = xstrdup(region_dir);
+	s->budget = budget;
+	s->segment_cap = MIN(CACHE_SEGMENT_SIZE, budget / 8 / REGION_PAGE * REGION_PAGE);
+	s->segments = xcalloc(CACHE_SEGMENTS, sizeof *s->segments);
+	s->open = CACHE_SEGMENTS;
+	why->text[0] = 0;
+	enum region_state state;
+	int rc = open_region(s, &state, why, err);
+	if (rc == 0 && state == REGION_RECOVERED && recover(s, why) < 0) {
+		/* Readers of the old file see that it is unlinked. */
+		_cleanup_(free_ptr) char *path = xasprintf("%s/cache.shm", region_dir);
+		unlink(path);
+		forget(s);
+		rc = open_region(s, &state, &(struct err){0}, err);
+	}
+	if (rc == 0) {
+		unlink_strays(s);
+		*ret_lost = state != REGION_RECOVERED;
+		rc = *ret_lost ? begin(s, err) : 0;
+	}
+	if (rc < 0) {
+		store_close(s);
+		return rc;
+	}
+	*ret = s;
+	return 0;
+}
+
+void store_close(struct store *s)
+{
+	if (!s)
+		return;
+	forget(s);
+	free(s->segments);
+	free(s->region_dir);
+	free(s);
+}
