@@ -122,7 +122,10 @@ const struct config_controller *config_find(const struct config *c, const char *
  * Example: "apps/v1 Deployment ns=blog,shop labels=tier=web". Owned by the caller. */
 char *config_table_name(const struct config_kind *k);
 
-/* Strict scalars, also for command lines. "1h30m", "500ms" (Go's duration, not negative); "256Mi", "1G" (Kubernetes quantity, whole bytes). */
+/* Strict scalars, also for command lines. -EINVAL: not such a thing; -ERANGE: negative, too large, or outside min and max. "1h30m", "500ms" (Go's duration, not negative); "256Mi", "1G" (Kubernetes quantity, whole bytes). */
 int parse_duration(const char *text, int64_t *ret_ns);
 int parse_quantity(const char *text, uint64_t *ret_bytes);
 int parse_u32(const char *text, uint32_t min, uint32_t max, uint32_t *ret);
+/* The other way, for people: "1h30m", "1s500ms", "0s" (the two largest parts); "256Mi", "1000". Return buf. */
+char *format_duration(int64_t ns, char buf[32]);
+char *format_quantity(uint64_t bytes, char buf[32]);
