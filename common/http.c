@@ -1,1 +1,767 @@
-typedef int http_empty;
+/* Transfers on one curl_multi. Everything that touches the multi handle happens in step(), outside of curl's
+ * callbacks: http_start only queues, http_cancel from within a callback only marks.
+ *
+ * Which rule comes from where: HTTP/1.1 only and no LOW_SPEED or pause (both fail on quiet streams; idle time
+ * is measured here), own connections for watches, no Expect, no redirects, no proxies from the environment,
+ * identity encoding for watches (a server may compress each event as a gzip member of its own, and
+ * libcurl 7.88 gives up after the first). */
+#include "http.h"
+#include "http_tls.h"
+#include <ctype.h>
+#include <curl/curl.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	CONNECT_TIMEOUT_MS = 30000,    /* TCP and TLS together */
+	KEEPALIVE_S = 15,	       /* of silence, and between probes */
+	USER_TIMEOUT_MS = 30000,       /* sent bytes that nobody acknowledged end the connection */
+	TOKEN_AGE_S = 60,	       /* a token file is read again after it */
+	TOKEN_MAX = 64 << 10,	       /* bytes of a token */
+	CA_CACHE_S = 60,	       /* a CA file that was replaced is seen after it */
+	RETRY_AFTER_MAX_S = 24 * 3600, /* what a server may ask for */
+	POLL_MAX_MS = 1000,
+	RECEIVE_BYTES = 64 << 10,
+};
+
+struct http_client {
+	CURLM *multi;
+	struct kubeconfig config;
+	char *user_agent, *base; /* base: what every URL begins with */
+	char *host;		 /* "Host: name:port", where base has another name than the server; or NULL */
+	char *wanted_name;	 /* what the certificate must be for */
+	struct curl_slist *connect_to;
+	char *basic; /* Authorization's value of basic auth, or NULL */
+	char *token; /* the current one, or NULL */
+	int64_t token_read_ns;
+	struct http_tls tls;
+	struct http_transfer *transfers; /* all that have not ended */
+	bool in_callback;		 /* curl is on the stack */
+	uint64_t calls;			 /* callbacks made, for http_run to return after one */
+	struct curl_waitfd *wait;
+	size_t wait_size;
+	struct http_counts counts;
+};
+
+enum transfer_state { TRANSFER_QUEUED, TRANSFER_RUNNING, TRANSFER_CANCELLED };
+
+struct http_transfer {
+	struct http_client *client;
+	struct http_transfer *next, *prev;
+	enum transfer_state state;
+	CURL *easy;
+	struct curl_slist *headers;
+	char *method, *url, *content_type, *accept;
+	struct http_request request; /* its texts are not used after http_start */
+	struct http_callbacks cb;
+	void *ctx;
+	struct http_result result;
+	int code;	/* what a callback or the idle clock ended it with */
+	bool started;	/* on_start is done */
+	bool again;	/* a 401, and there is a newer token */
+	bool was_again; /* once is enough */
+	int64_t last_byte_ns;
+	char curl_text[CURL_ERROR_SIZE];
+};
+
+/* ---- the client ---- */
+
+static void init_curl(void)
+{
+	curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+/* Where the certificate is for another name, that name goes into the URL (so that SNI and verification use
+ * it, and nothing else) and the connection is led to the real host. */
+static int client_set_base(struct http_client *c, struct err *err)
+{
+	const struct kubeconfig *k = &c->config;
+	CURLU *u = curl_url();
+	char *host = NULL, *port = NULL, *url = NULL;
+	int r = 0;
+	if (curl_url_set(u, CURLUPART_URL, k->server, 0) || curl_url_get(u, CURLUPART_HOST, &host, 0) ||
+	    curl_url_get(u, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT)) {
+		r = err_set(err, -EINVAL, "%s: server: \"%s\" is not an http or https URL", k->source,
+			    k->server);
+	} else if (!k->tls_server_name) {
+		c->base = xstrdup(k->server);
+		c->wanted_name = xstrdup(host);
+	} else if (curl_url_set(u, CURLUPART_HOST, k->tls_server_name, 0) ||
+		   curl_url_get(u, CURLUPART_URL, &url, 0)) {
+		r = err_set(err, -EINVAL, "%s: tls-server-name: \"%s\" is not a host name", k->source,
+			    k->tls_server_name);
+	} else {
+		_cleanup_(free_ptr) char *to = xasprintf("%s:%s:%s:%s", k->tls_server_name, port, host, port);
+		c->connect_to = curl_slist_append(NULL, to);
+		c->host = xasprintf("Host: %s:%s", host, port);
+		c->base = xstrdup(url);
+		c->wanted_name = xstrdup(k->tls_server_name);
+	}
+	for (size_t n = c->base ? strlen(c->base) : 0; n && c->base[n - 1] == '/';)
+		c->base[--n] = 0;
+	curl_free(host);
+	curl_free(port);
+	curl_free(url);
+	curl_url_cleanup(u);
+	return r;
+}
+
+static bool token_is_clean(const char *token)
+{
+	for (const char *p = token; *p; p++)
+		if ((unsigned char)*p < 0x21 || *p == 0x7f)
+			return false;
+	return *token != 0;
+}
+
+/* The file's text without white space around it, or NULL with errno. */
+static char *token_read(const char *path)
+{
+	_cleanup_(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return NULL;
+	char *text = xmalloc(TOKEN_MAX + 1);
+	ssize_t n = read(fd, text, TOKEN_MAX);
+	while (n > 0 && isspace((unsigned char)text[n - 1]))
+		n--;
+	text[MAX(n, 0)] = 0;
+	char *start = text;
+	while (isspace((unsigned char)*start))
+		start++;
+	memmove(text, start, strlen(start) + 1);
+	if (n >= 0 && token_is_clean(text))
+		return text;
+	if (n >= 0)
+		errno = EBADMSG;
+	free(text);
+	return NULL;
+}
+
+/* Reads the token file again when its time has come; the last good token, then the one in the kubeconfig, are
+ * used as long as it cannot be read. */
+static int client_refresh_token(struct http_client *c, bool now, struct err *err)
+{
+	if (!c->config.token_file)
+		return 0;
+	int64_t age = clock_boottime_ns() - c->token_read_ns;
+	if (c->token && !now && age < TOKEN_AGE_S * NS_PER_S)
+		return 0;
+	char *token = token_read(c->config.token_file);
+	if (token) {
+		free(c->token);
+		c->token = token;
+		c->token_read_ns = clock_boottime_ns();
+	} else if (!c->token) {
+		return err_set(err, -EACCES, "%s: tokenFile %s: %s", c->config.source, c->config.token_file,
+			       errno == EBADMSG ? "holds no token" : strerror(errno));
+	}
+	return 0;
+}
+
+int http_client_new(const struct kubeconfig *k, const char *user_agent, struct http_client **ret,
+		    struct err *err)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, init_curl);
+	struct http_client *c = xcalloc(1, sizeof *c);
+	kubeconfig_copy(&c->config, k);
+	c->user_agent = xstrdup(user_agent);
+	c->multi = curl_multi_init();
+	int r = client_set_base(c, err);
+	if (!r && strncmp(c->base, "https:", 6) == 0)
+		r = http_tls_check(k, err);
+	if (!r && k->token && !token_is_clean(k->token))
+		r = err_set(err, -EINVAL, "%s: token: holds white space or control characters", k->source);
+	if (!r && !c->multi)
+		r = err_set(err, -ENOMEM, "out of memory");
+	if (r) {
+		http_client_free(c);
+		return r;
+	}
+	curl_multi_setopt(c->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
+	if (k->token)
+		c->token = xstrdup(k->token);
+	/* The fallback counts as read long ago. */
+	c->token_read_ns = clock_boottime_ns() - TOKEN_AGE_S * NS_PER_S;
+	if (k->user) {
+		_cleanup_(free_ptr) char *pair = xasprintf("%s:%s", k->user, k->password ? k->password : "");
+		_cleanup_(free_ptr) char *encoded = http_tls_base64(span_of(pair));
+		c->basic = xasprintf("Basic %s", encoded);
+	}
+	*ret = c;
+	return 0;
+}
+
+static void transfer_free(struct http_transfer *t)
+{
+	struct http_client *c = t->client;
+	if (t->state == TRANSFER_RUNNING || t->state == TRANSFER_CANCELLED)
+		curl_multi_remove_handle(c->multi, t->easy);
+	if (t->prev)
+		t->prev->next = t->next;
+	else
+		c->transfers = t->next;
+	if (t->next)
+		t->next->prev = t->prev;
+	curl_easy_cleanup(t->easy);
+	curl_slist_free_all(t->headers);
+	free(t->method);
+	free(t->url);
+	free(t->content_type);
+	free(t->accept);
+	free(t);
+}
+
+void http_client_free(struct http_client *c)
+{
+	if (!c)
+		return;
+	while (c->transfers)
+		transfer_free(c->transfers);
+	curl_multi_cleanup(c->multi);
+	curl_slist_free_all(c->connect_to);
+	kubeconfig_done(&c->config);
+	free(c->user_agent);
+	free(c->base);
+	free(c->host);
+	free(c->wanted_name);
+	free(c->basic);
+	free(c->token);
+	free(c->wait);
+	free(c);
+}
+
+const char *http_client_server(const struct http_client *c)
+{
+	return c->config.server;
+}
+
+void http_client_counts(const struct http_client *c, struct http_counts *ret)
+{
+	*ret = c->counts;
+}
+
+/* ---- what curl calls ---- */
+
+static int64_t retry_after_ms(const char *value)
+{
+	char *end;
+	long seconds = strtol(value, &end, 10);
+	if (end == value) {
+		time_t at = curl_getdate(value, NULL);
+		if (at < 0)
+			return -1;
+		seconds = (long)(at - time(NULL));
+	}
+	return (int64_t)MIN(MAX(seconds, 0), RETRY_AFTER_MAX_S) * 1000;
+}
+
+static bool header_value(const char *line, size_t len, const char *name, char *out, size_t size)
+{
+	size_t n = strlen(name);
+	if (len < n || strncasecmp(line, name, n))
+		return false;
+	line += n;
+	len -= n;
+	while (len && isspace((unsigned char)*line))
+		line++, len--;
+	while (len && isspace((unsigned char)line[len - 1]))
+		len--;
+	snprintf(out, size, "%.*s", (int)len, line);
+	return true;
+}
+
+/* The end of an answer's headers. */
+static bool transfer_begin(struct http_transfer *t)
+{
+	struct http_client *c = t->client;
+	long status = 0;
+	curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+	if (status < 200 || t->started || t->again)
+		return true; /* 100 Continue, or the end of trailers */
+	t->result.status = (int)status;
+	if (status == 401 && c->config.token_file && !t->was_again) {
+		_cleanup_(free_ptr) char *before = c->token ? xstrdup(c->token) : NULL;
+		client_refresh_token(c, true, NULL);
+		t->again = !before || !c->token || strcmp(before, c->token) != 0;
+		if (t->again)
+			return true;
+	}
+	t->started = true;
+	if (!t->cb.on_start)
+		return true;
+	c->calls++;
+	t->code = t->cb.on_start(t->ctx, &t->result);
+	return t->code == 0 && t->state == TRANSFER_RUNNING;
+}
+
+static size_t on_header(char *line, size_t size, size_t n, void *arg)
+{
+	struct http_transfer *t = arg;
+	size_t len = size * n;
+	t->last_byte_ns = clock_boottime_ns();
+	if (t->started)
+		return len;
+	char value[128];
+	if (header_value(line, len, "HTTP/", value, sizeof value))
+		t->result = (struct http_result){.retry_after_ms = -1};
+	else if (header_value(line, len, "Retry-After:", value, sizeof value))
+		t->result.retry_after_ms = retry_after_ms(value);
+	else if (header_value(line, len, "Warning:", value, sizeof value))
+		t->result.warnings++;
+	bool last = len == 2 && line[0] == '\r' && line[1] == '\n';
+	return !last || transfer_begin(t) ? len : 0;
+}
+
+static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
+{
+	struct http_transfer *t = arg;
+	size_t len = size * n;
+	t->last_byte_ns = clock_boottime_ns();
+	if (t->again || !len || !t->cb.on_data)
+		return len;
+	t->client->calls++;
+	t->code = t->cb.on_data(t->ctx, (struct span){bytes, len});
+	return t->code == 0 && t->state == TRANSFER_RUNNING ? len
+							    : len + 1; /* another number ends the transfer */
+}
+
+static int on_socket(void *arg _unused_, curl_socket_t fd, curlsocktype purpose _unused_)
+{
+	unsigned int ms = USER_TIMEOUT_MS;
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
+	return CURL_SOCKOPT_OK;
+}
+
+static CURLcode on_ssl(CURL *easy _unused_, void *ssl_ctx, void *arg)
+{
+	http_tls_watch(&((struct http_client *)arg)->tls, ssl_ctx);
+	return CURLE_OK;
+}
+
+/* ---- one transfer ---- */
+
+static void add_header(struct http_transfer *t, const char *line)
+{
+	struct curl_slist *l = curl_slist_append(t->headers, line);
+	t->headers = l ? l : t->headers;
+}
+
+static void set_headers(struct http_transfer *t)
+{
+	const struct http_client *c = t->client;
+	curl_slist_free_all(t->headers);
+	t->headers = NULL;
+	_cleanup_(free_ptr) char *accept = xasprintf("Accept: %s", t->accept);
+	_cleanup_(free_ptr) char *type = xasprintf("Content-Type: %s", t->content_type);
+	_cleanup_(free_ptr) char *bearer = c->token ? xasprintf("Authorization: Bearer %s", c->token) : NULL;
+	_cleanup_(free_ptr) char *basic = c->basic ? xasprintf("Authorization: %s", c->basic) : NULL;
+	add_header(t, accept);
+	add_header(t, "Expect:");
+	if (t->request.body.at)
+		add_header(t, type);
+	if (bearer || basic)
+		add_header(t, bearer ? bearer : basic);
+	if (c->host)
+		add_header(t, c->host);
+	if (t->request.own_connection || c->config.disable_compression)
+		add_header(t, "Accept-Encoding: identity");
+	curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers);
+}
+
+static struct curl_blob blob_of(const char *data)
+{
+	return (struct curl_blob){
+	    .data = (void *)(uintptr_t)data, .len = strlen(data), .flags = CURL_BLOB_NOCOPY};
+}
+
+static void set_tls(CURL *e, struct http_client *c)
+{
+	const struct kubeconfig *k = &c->config;
+	curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+	curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, k->insecure ? 0L : 1L);
+	curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, k->insecure ? 0L : 2L);
+	curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT, (long)CA_CACHE_S);
+	if (k->ca_file || k->ca_data) /* and not the system's as well */
+		curl_easy_setopt(e, CURLOPT_CAPATH, NULL);
+	struct curl_blob blob;
+	if (k->ca_data)
+		blob = blob_of(k->ca_data), curl_easy_setopt(e, CURLOPT_CAINFO_BLOB, &blob);
+	else if (k->ca_file)
+		curl_easy_setopt(e, CURLOPT_CAINFO, k->ca_file);
+	if (k->cert_data)
+		blob = blob_of(k->cert_data), curl_easy_setopt(e, CURLOPT_SSLCERT_BLOB, &blob);
+	else if (k->cert_file)
+		curl_easy_setopt(e, CURLOPT_SSLCERT, k->cert_file);
+	if (k->key_data)
+		blob = blob_of(k->key_data), curl_easy_setopt(e, CURLOPT_SSLKEY_BLOB, &blob);
+	else if (k->key_file)
+		curl_easy_setopt(e, CURLOPT_SSLKEY, k->key_file);
+	if (!k->insecure) {
+		curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_ssl);
+		curl_easy_setopt(e, CURLOPT_SSL_CTX_DATA, c);
+	}
+}
+
+static void set_connection(CURL *e, struct http_client *c)
+{
+	curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
+	curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
+	curl_easy_setopt(e, CURLOPT_PROXY, c->config.proxy_url ? c->config.proxy_url : "");
+	curl_easy_setopt(e, CURLOPT_NOPROXY, "");
+	curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+	curl_easy_setopt(e, CURLOPT_CONNECT_TO, c->connect_to);
+	curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
+	curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
+	curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, (long)KEEPALIVE_S);
+	curl_easy_setopt(e, CURLOPT_TCP_KEEPINTVL, (long)KEEPALIVE_S);
+	curl_easy_setopt(e, CURLOPT_SOCKOPTFUNCTION, on_socket);
+	curl_easy_setopt(e, CURLOPT_BUFFERSIZE, (long)RECEIVE_BYTES);
+	curl_easy_setopt(e, CURLOPT_USERAGENT, c->user_agent);
+}
+
+static void set_request(struct http_transfer *t)
+{
+	CURL *e = t->easy;
+	const struct http_request *r = &t->request;
+	curl_easy_setopt(e, CURLOPT_PRIVATE, t);
+	curl_easy_setopt(e, CURLOPT_ERRORBUFFER, t->curl_text);
+	curl_easy_setopt(e, CURLOPT_URL, t->url);
+	if (r->body.at) {
+		curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->body.len);
+		curl_easy_setopt(e, CURLOPT_POSTFIELDS, r->body.at);
+	}
+	curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, t->method);
+	curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)r->timeout_ms);
+	if (r->own_connection) {
+		curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, 1L);
+		curl_easy_setopt(e, CURLOPT_FORBID_REUSE, 1L);
+	} else if (!t->client->config.disable_compression) {
+		curl_easy_setopt(e, CURLOPT_ACCEPT_ENCODING, "gzip");
+	}
+	curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
+	curl_easy_setopt(e, CURLOPT_HEADERDATA, t);
+	curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
+	curl_easy_setopt(e, CURLOPT_WRITEDATA, t);
+}
+
+int http_start(struct http_client *c, const struct http_request *r, const struct http_callbacks *cb,
+	       void *ctx, struct http_transfer **ret, struct err *err)
+{
+	int code = client_refresh_token(c, false, err);
+	if (code)
+		return code;
+	struct http_transfer *t = xcalloc(1, sizeof *t);
+	t->easy = curl_easy_init();
+	if (!t->easy) {
+		free(t);
+		return err_set(err, -ENOMEM, "out of memory");
+	}
+	t->client = c;
+	t->request = *r;
+	t->method = xstrdup(r->method);
+	t->url = xasprintf("%s%s", c->base, r->path);
+	t->accept = xstrdup(r->accept ? r->accept : "application/json");
+	t->content_type = xstrdup(r->content_type ? r->content_type : "application/json");
+	t->cb = *cb;
+	t->ctx = ctx;
+	t->result.retry_after_ms = -1;
+	t->last_byte_ns = clock_boottime_ns();
+	set_connection(t->easy, c);
+	set_tls(t->easy, c);
+	set_request(t);
+	set_headers(t);
+	t->next = c->transfers;
+	if (t->next)
+		t->next->prev = t;
+	c->transfers = t;
+	if (ret)
+		*ret = t;
+	return 0;
+}
+
+void http_cancel(struct http_transfer *t)
+{
+	if (!t)
+		return;
+	if (t->state == TRANSFER_QUEUED)
+		transfer_free(t);
+	else if (t->client->in_callback)
+		t->state = TRANSFER_CANCELLED;
+	else
+		transfer_free(t);
+}
+
+/* ---- how it ended ---- */
+
+static int connect_errno(const struct http_transfer *t)
+{
+	long os = 0;
+	curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &os);
+	return os == ECONNREFUSED || os == ETIMEDOUT	 ? -(int)os
+	       : os == EHOSTUNREACH || os == ENETUNREACH ? -EHOSTUNREACH
+							 : -ECONNREFUSED;
+}
+
+/* The code and the text, "GET https://server/path: what", for a transfer that curl gave up. */
+static int explain(const struct http_transfer *t, CURLcode curl, struct err *err)
+{
+	const struct http_client *c = t->client;
+	char text[768];
+	snprintf(text, sizeof text, "%s", *t->curl_text ? t->curl_text : curl_easy_strerror(curl));
+	int code;
+	switch ((int)curl) {
+	case CURLE_COULDNT_CONNECT:
+		code = connect_errno(t);
+		snprintf(text, sizeof text, "cannot connect: %s", strerror(-code));
+		break;
+	case CURLE_COULDNT_RESOLVE_HOST:
+	case CURLE_COULDNT_RESOLVE_PROXY:
+		code = -EHOSTUNREACH;
+		break;
+	case CURLE_OPERATION_TIMEDOUT:
+		code = -ETIMEDOUT;
+		break;
+	case CURLE_PEER_FAILED_VERIFICATION:
+		code = -EACCES;
+		http_tls_explain(&c->tls, &c->config, c->wanted_name, text, sizeof text);
+		break;
+	case CURLE_SSL_CERTPROBLEM:
+	case CURLE_SSL_CACERT_BADFILE:
+	case CURLE_SSL_ISSUER_ERROR:
+		code = -EACCES;
+		break;
+	case CURLE_SSL_CONNECT_ERROR:
+	case CURLE_RECV_ERROR:
+	case CURLE_SEND_ERROR:
+		/* TLS 1.3 tells of a refused client certificate only when the answer is read. */
+		code = curl == CURLE_SSL_CONNECT_ERROR ? -EPROTO : -ECONNRESET;
+		if (strstr(t->curl_text, "alert")) {
+			code = -EACCES;
+			snprintf(text, sizeof text,
+				 "the server refused the TLS handshake (is the client certificate of %s "
+				 "valid?): %s",
+				 c->config.source, t->curl_text);
+		} else if (strstr(t->curl_text, "wrong version number") ||
+			   strstr(t->curl_text, "packet length too long")) {
+			snprintf(
+			    text, sizeof text,
+			    "the server does not speak TLS: is the address right, and meant to be http://?");
+		}
+		break;
+	case CURLE_PARTIAL_FILE:
+	case CURLE_GOT_NOTHING:
+		code = -ECONNRESET;
+		snprintf(text, sizeof text, "the connection was cut %s",
+			 t->started ? "in the middle of the answer" : "before the answer");
+		break;
+	case CURLE_OUT_OF_MEMORY:
+		code = -ENOMEM;
+		break;
+	default:
+		code = -EPROTO;
+	}
+	return err_set(err, code, "%s %s%s: %s", t->method, c->config.server, t->url + strlen(c->base), text);
+}
+
+/* A 401 with an old token: once more with the new one. */
+static void transfer_again(struct http_transfer *t)
+{
+	curl_multi_remove_handle(t->client->multi, t->easy);
+	t->state = TRANSFER_QUEUED;
+	t->again = false;
+	t->was_again = true;
+	set_headers(t);
+}
+
+static void transfer_end(struct http_transfer *t, CURLcode curl)
+{
+	struct http_client *c = t->client;
+	long connections = 0;
+	curl_easy_getinfo(t->easy, CURLINFO_NUM_CONNECTS, &connections);
+	c->counts.connections += (uint64_t)connections;
+	if (t->again && !curl) {
+		transfer_again(t);
+		return;
+	}
+	struct err err = {0};
+	int code = t->code;
+	if (code)
+		err_set(&err, code, "%s %s%s: ended here: %s", t->method, c->config.server,
+			t->url + strlen(c->base), strerror(code < 0 ? -code : code));
+	else if (curl)
+		code = explain(t, curl, &err);
+	if (t->result.status)
+		c->counts.requests++;
+	else
+		c->counts.failed++;
+	struct http_callbacks cb = t->cb;
+	void *ctx = t->ctx;
+	struct http_result result = t->result;
+	transfer_free(t);
+	c->calls++;
+	cb.on_end(ctx, code, &result, &err);
+}
+
+/* ---- the loop ---- */
+
+static void add_queued(struct http_client *c)
+{
+	for (struct http_transfer *t = c->transfers; t; t = t->next)
+		if (t->state == TRANSFER_QUEUED && !curl_multi_add_handle(c->multi, t->easy))
+			t->state = TRANSFER_RUNNING;
+}
+
+static void free_cancelled(struct http_client *c)
+{
+	for (struct http_transfer *t = c->transfers, *next; t; t = next) {
+		next = t->next;
+		if (t->state == TRANSFER_CANCELLED)
+			transfer_free(t);
+	}
+}
+
+static int64_t idle_left_ms(const struct http_transfer *t, int64_t now)
+{
+	return t->request.idle_timeout_ms - (now - t->last_byte_ns) / NS_PER_MS;
+}
+
+/* Ends one transfer that heard nothing for too long; false when there is none. */
+static bool end_idle(struct http_client *c)
+{
+	int64_t now = clock_boottime_ns();
+	for (struct http_transfer *t = c->transfers; t; t = t->next) {
+		if (!t->request.idle_timeout_ms || idle_left_ms(t, now) > 0)
+			continue;
+		struct err err;
+		err_set(&err, -ETIMEDOUT, "%s %s%s: nothing came for %lld ms", t->method, c->config.server,
+			t->url + strlen(c->base), (long long)t->request.idle_timeout_ms);
+		struct http_callbacks cb = t->cb;
+		void *ctx = t->ctx;
+		struct http_result result = t->result;
+		if (!result.status)
+			c->counts.failed++;
+		transfer_free(t);
+		c->calls++;
+		cb.on_end(ctx, -ETIMEDOUT, &result, &err);
+		return true;
+	}
+	return false;
+}
+
+static void step(struct http_client *c)
+{
+	add_queued(c);
+	int running, left;
+	c->in_callback = true;
+	curl_multi_perform(c->multi, &running);
+	c->in_callback = false;
+	free_cancelled(c);
+	for (CURLMsg *m; (m = curl_multi_info_read(c->multi, &left));) {
+		struct http_transfer *t = NULL;
+		CURLcode result = m->data.result;
+		if (m->msg == CURLMSG_DONE &&
+		    !curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&t) && t)
+			transfer_end(t, result);
+	}
+	while (end_idle(c))
+		;
+	add_queued(c);
+}
+
+/* How long the loop may sleep, at most limit_ms. */
+static int sleep_ms(const struct http_client *c, int64_t limit_ms)
+{
+	int64_t ms = limit_ms < 0 ? POLL_MAX_MS : MIN(limit_ms, POLL_MAX_MS), now = clock_boottime_ns();
+	for (const struct http_transfer *t = c->transfers; t; t = t->next)
+		if (t->request.idle_timeout_ms)
+			ms = MIN(ms, MAX(idle_left_ms(t, now), 0));
+	return (int)ms;
+}
+
+static void wait_for(struct http_client *c, const struct pollfd *fds, size_t n, int ms)
+{
+	if (n > c->wait_size) {
+		c->wait = xrealloc(c->wait, n * sizeof *c->wait);
+		c->wait_size = n;
+	}
+	unsigned int used = 0;
+	for (size_t i = 0; i < n; i++)
+		if (fds[i].fd >= 0)
+			c->wait[used++] = (struct curl_waitfd){
+			    .fd = fds[i].fd,
+			    .events = (short)((fds[i].events & POLLIN ? CURL_WAIT_POLLIN : 0) |
+					      (fds[i].events & POLLPRI ? CURL_WAIT_POLLPRI : 0) |
+					      (fds[i].events & POLLOUT ? CURL_WAIT_POLLOUT : 0))};
+	curl_multi_poll(c->multi, c->wait, used, ms, NULL);
+}
+
+int http_run(struct http_client *c, struct pollfd *fds, size_t n, int timeout_ms)
+{
+	int64_t end = clock_boottime_ns() + (int64_t)timeout_ms * NS_PER_MS;
+	uint64_t calls = c->calls;
+	for (;;) {
+		step(c);
+		/* curl_multi_poll knows nothing of POLLHUP and POLLERR: ask again. */
+		int ready = n ? poll(fds, n, 0) : 0;
+		if (ready < 0 && errno != EINTR)
+			return -errno;
+		int64_t left =
+		    timeout_ms < 0 ? -1 : MAX((end - clock_boottime_ns() + NS_PER_MS - 1) / NS_PER_MS, 0);
+		if (ready > 0 || c->calls != calls || left == 0)
+			return MAX(ready, 0);
+		wait_for(c, fds, n, sleep_ms(c, left));
+	}
+}
+
+/* ---- the blocking form ---- */
+
+struct blocking {
+	struct http_result *result;
+	struct buf *body;
+	struct err *err;
+	int code;
+	bool done;
+};
+
+static int blocking_data(void *ctx, struct span data)
+{
+	struct blocking *b = ctx;
+	if (b->body)
+		buf_span_add(b->body, data);
+	return b->body && buf_failed(b->body) ? -EMSGSIZE : 0;
+}
+
+static void blocking_end(void *ctx, int code, const struct http_result *r, const struct err *err)
+{
+	struct blocking *b = ctx;
+	b->done = true;
+	b->code = code;
+	if (code && b->err)
+		*b->err = *err;
+	if (!code)
+		*b->result = *r;
+}
+
+int http_do(struct http_client *c, const struct http_request *r, struct http_result *ret, struct buf *body,
+	    struct err *err)
+{
+	struct blocking b = {.result = ret, .body = body, .err = err};
+	struct http_callbacks cb = {.on_data = blocking_data, .on_end = blocking_end};
+	int code = http_start(c, r, &cb, &b, NULL, err);
+	if (code)
+		return code;
+	for (step(c); !b.done; step(c))
+		wait_for(c, NULL, 0, sleep_ms(c, -1));
+	return b.code;
+}

@@ -6,7 +6,11 @@
  * bodies) are never part of an error text.
  *
  * Errors: -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT, -ECONNRESET (cut in the middle), -EPROTO, and -EACCES for TLS refusals (unknown CA, wrong name,
- * expired: err says which and until when). A status of 400 and more is no error here: see kube.h. */
+ * expired: err says which and until when), -ENOMEM. A status of 400 and more is no error here: see kube.h. A 401 is asked once more when the token
+ * file holds a newer token.
+ *
+ * Callbacks run inside http_run and http_do. on_start and on_data may start and cancel transfers, not call http_run or http_do; on_end may
+ * do all of it. Answers to requests on a shared connection may come compressed (they are handed out plain): bound what you keep. */
 #pragma once
 #include "buf.h"
 #include "kubeconfig.h"
@@ -45,12 +49,13 @@ int http_start(struct http_client *c, const struct http_request *r, const struct
 	       struct err *err);
 void http_cancel(struct http_transfer *t); /* no callback follows */
 
-/* Runs transfers for up to timeout_ms (-1: until something happens), and returns early when one of the caller's descriptors is ready:
- * fds[i].revents are set as poll does. Returns the number of them that are, or a negative errno. */
+/* Runs transfers for up to timeout_ms (-1: no limit), and returns early when one of the caller's descriptors is ready or a callback was
+ * made. fds[i].revents are set as poll does. Returns the number of descriptors that are ready, or a negative errno. */
 struct pollfd;
 int http_run(struct http_client *c, struct pollfd *fds, size_t n, int timeout_ms);
 
-/* Blocking; other transfers of the client go on meanwhile. body is appended to. */
+/* Blocking; other transfers of the client go on meanwhile (their callbacks run). body is appended to, -EMSGSIZE past its limit; NULL: thrown
+ * away. Give a timeout. */
 int http_do(struct http_client *c, const struct http_request *r, struct http_result *ret, struct buf *body, struct err *err);
 
 /* Counts for metrics: requests finished by status class and those that had no answer. */

@@ -17,9 +17,15 @@ struct kubeconfig {
 	char *user, *password;      /* basic auth */
 	char *tls_server_name;      /* for SNI and for verification */
 	char *proxy_url;
-	bool insecure;              /* insecure-skip-tls-verify */
+	bool insecure;              /* insecure-skip-tls-verify: a program warns once per start */
+	bool disable_compression;
+	char *warnings;             /* lines for the program's log at start; NULL: none */
 };
 
-/* -ENOENT: nothing given and not in a cluster. -EINVAL: err has file, line, what and what to do. */
+/* -ENOENT: nothing given and not in a cluster (an empty or missing file in $KUBECONFIG counts as nothing; err has the places). -EINVAL: err has
+ * file, line, what and what to do. Whether certificates are usable is seen by http_client_new. */
 int kubeconfig_load(const char *explicit_path, const char *configured_path, struct kubeconfig *ret, struct err *err);
 void kubeconfig_done(struct kubeconfig *k);
+void kubeconfig_copy(struct kubeconfig *to, const struct kubeconfig *from);
+/* The in-cluster source alone; folder holds token, ca.crt and namespace, the address is in the environment. */
+int kubeconfig_in_cluster(const char *folder, struct kubeconfig *ret, struct err *err);

@@ -1,0 +1,215 @@
+#include "http_tls.h"
+#include <arpa/inet.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <time.h>
+
+/* ---- what the configuration brings ---- */
+
+struct source {
+	const char *file, *data, *field; /* field: its name in a kubeconfig, without "-data" */
+};
+
+static BIO *source_open(const struct source *s, const struct kubeconfig *k, struct err *err)
+{
+	BIO *b = s->data ? BIO_new_mem_buf(s->data, -1) : BIO_new_file(s->file, "r");
+	if (!b)
+		err_set(err, -EACCES, "%s: %s: cannot read %s: %s", k->source, s->field, s->file,
+			strerror(errno ? errno : EIO));
+	return b;
+}
+
+static const char *source_place(const struct source *s)
+{
+	return s->data ? "its -data" : s->file;
+}
+
+static int no_password(char *buf _unused_, int size _unused_, int writing _unused_, void *arg _unused_)
+{
+	return 0;
+}
+
+static void format_time(const ASN1_TIME *t, char out[32])
+{
+	struct tm tm;
+	if (ASN1_TIME_to_tm(t, &tm))
+		strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	else
+		strcpy(out, "an unreadable date");
+}
+
+static int check_ca(const struct kubeconfig *k, struct err *err)
+{
+	struct source s = {k->ca_file, k->ca_data, "certificate-authority"};
+	if (!s.file && !s.data)
+		return 0;
+	BIO *b = source_open(&s, k, err);
+	if (!b)
+		return -EACCES;
+	X509 *x = PEM_read_bio_X509(b, NULL, no_password, NULL);
+	BIO_free(b);
+	if (!x)
+		return err_set(err, -EACCES, "%s: %s: no PEM certificate in %s", k->source, s.field,
+			       source_place(&s));
+	X509_free(x);
+	return 0;
+}
+
+static int check_client(const struct kubeconfig *k, struct err *err)
+{
+	struct source cert = {k->cert_file, k->cert_data, "client-certificate"};
+	struct source key = {k->key_file, k->key_data, "client-key"};
+	if (!cert.file && !cert.data)
+		return 0;
+	BIO *b = source_open(&cert, k, err);
+	if (!b)
+		return -EACCES;
+	X509 *x = PEM_read_bio_X509(b, NULL, no_password, NULL);
+	BIO_free(b);
+	b = x ? source_open(&key, k, err) : NULL;
+	EVP_PKEY *p = b ? PEM_read_bio_PrivateKey(b, NULL, no_password, NULL) : NULL;
+	int r = 0;
+	char until[32];
+	if (!x)
+		r = err_set(err, -EACCES, "%s: %s: no PEM certificate in %s", k->source, cert.field,
+			    source_place(&cert));
+	else if (!b)
+		r = -EACCES;
+	else if (!p)
+		r = err_set(err, -EACCES, "%s: %s: no PEM private key without a password in %s", k->source,
+			    key.field, source_place(&key));
+	else if (X509_check_private_key(x, p) != 1)
+		r = err_set(err, -EACCES, "%s: client-key does not belong to client-certificate", k->source);
+	else if (cert.data && X509_cmp_current_time(X509_get0_notAfter(x)) < 0) {
+		format_time(X509_get0_notAfter(x), until);
+		r = err_set(err, -EACCES, "%s: client-certificate expired on %s: get a new one", k->source,
+			    until);
+	}
+	BIO_free(b);
+	X509_free(x);
+	EVP_PKEY_free(p);
+	return r;
+}
+
+int http_tls_check(const struct kubeconfig *k, struct err *err)
+{
+	int r = check_ca(k, err);
+	return r ? r : check_client(k, err);
+}
+
+/* ---- what the server brings ---- */
+
+static int client_index(void)
+{
+	static int index = -1;
+	if (index < 0)
+		index = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, NULL);
+	return index;
+}
+
+static void add_name(char *names, size_t size, const char *type, const char *text, int len)
+{
+	size_t at = strlen(names);
+	snprintf(names + at, size - at, "%s%s:%.*s", at ? ", " : "", type, len, text);
+}
+
+static void note_names(struct http_tls *t, X509 *leaf)
+{
+	*t->names = 0;
+	GENERAL_NAMES *all = X509_get_ext_d2i(leaf, NID_subject_alt_name, NULL, NULL);
+	for (int i = 0; i < sk_GENERAL_NAME_num(all); i++) {
+		const GENERAL_NAME *n = sk_GENERAL_NAME_value(all, i);
+		char text[INET6_ADDRSTRLEN];
+		if (n->type == GEN_DNS)
+			add_name(t->names, sizeof t->names, "DNS",
+				 (const char *)ASN1_STRING_get0_data(n->d.dNSName),
+				 ASN1_STRING_length(n->d.dNSName));
+		if (n->type == GEN_IPADD &&
+		    inet_ntop(ASN1_STRING_length(n->d.iPAddress) == 4 ? AF_INET : AF_INET6,
+			      ASN1_STRING_get0_data(n->d.iPAddress), text, sizeof text))
+			add_name(t->names, sizeof t->names, "IP", text, (int)strlen(text));
+	}
+	GENERAL_NAMES_free(all);
+}
+
+static void note_certificate(struct http_tls *t, X509 *x)
+{
+	X509_NAME_oneline(X509_get_subject_name(x), t->subject, sizeof t->subject);
+	X509_NAME_oneline(X509_get_issuer_name(x), t->issuer, sizeof t->issuer);
+	format_time(X509_get0_notBefore(x), t->not_before);
+	format_time(X509_get0_notAfter(x), t->not_after);
+}
+
+static int on_verify(int ok, X509_STORE_CTX *store)
+{
+	SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
+	struct http_tls *t = SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), client_index());
+	X509 *x = X509_STORE_CTX_get_current_cert(store);
+	if (!t || !x)
+		return ok;
+	if (X509_STORE_CTX_get_error_depth(store) == 0)
+		note_names(t, x);
+	if (!ok) {
+		t->verify_error = X509_STORE_CTX_get_error(store);
+		note_certificate(t, x);
+	}
+	return ok;
+}
+
+void http_tls_watch(struct http_tls *t, void *ssl_ctx)
+{
+	SSL_CTX *ctx = ssl_ctx;
+	t->verify_error = 0;
+	SSL_CTX_set_ex_data(ctx, client_index(), t);
+	SSL_CTX_set_verify(ctx, SSL_CTX_get_verify_mode(ctx), on_verify);
+}
+
+void http_tls_explain(const struct http_tls *t, const struct kubeconfig *k, const char *wanted_name,
+		      char *out, size_t size)
+{
+	switch (t->verify_error) {
+	case X509_V_OK: /* the chain is good: it is the name */
+		snprintf(out, size,
+			 "the server's certificate is for other names (%s), not for %s: use one of them in "
+			 "the server's address, or "
+			 "set tls-server-name in %s",
+			 *t->names ? t->names : "none", wanted_name, k->source);
+		return;
+	case X509_V_ERR_CERT_HAS_EXPIRED:
+		snprintf(out, size,
+			 "the certificate %s expired on %s: renew it on the server, or set this host's clock",
+			 t->subject, t->not_after);
+		return;
+	case X509_V_ERR_CERT_NOT_YET_VALID:
+		snprintf(out, size, "the certificate %s is not valid before %s: set this host's clock",
+			 t->subject, t->not_before);
+		return;
+	case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+	case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+	case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+	case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+	case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+	case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+		snprintf(out, size,
+			 "the server's certificate is signed by an unknown authority (%s): %s %s is not the "
+			 "CA of this server",
+			 t->issuer,
+			 k->ca_file || k->ca_data ? "certificate-authority of"
+						  : "no certificate-authority in",
+			 k->source);
+		return;
+	default:
+		snprintf(out, size, "the certificate %s is refused: %s", t->subject,
+			 X509_verify_cert_error_string(t->verify_error));
+	}
+}
+
+char *http_tls_base64(struct span bytes)
+{
+	char *out = xmalloc(4 * ((bytes.len + 2) / 3) + 1);
+	EVP_EncodeBlock((unsigned char *)out, (const unsigned char *)bytes.at, (int)bytes.len);
+	return out;
+}
