@@ -243,6 +243,12 @@ const char *http_client_server(const struct http_client *c)
 	return c->config.server;
 }
 
+bool http_client_is_anonymous(const struct http_client *c)
+{
+	const struct kubeconfig *k = &c->config;
+	return !k->token && !k->token_file && !k->user && !k->cert_file && !k->cert_data;
+}
+
 void http_client_counts(const struct http_client *c, struct http_counts *ret)
 {
 	*ret = c->counts;

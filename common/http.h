@@ -19,6 +19,7 @@ struct http_client;
 int http_client_new(const struct kubeconfig *k, const char *user_agent, struct http_client **ret, struct err *err); /* copies k */
 void http_client_free(struct http_client *c); /* cancels what runs, without callbacks */
 const char *http_client_server(const struct http_client *c);
+bool http_client_is_anonymous(const struct http_client *c); /* no token, no certificate, no password */
 
 struct http_request {
 	const char *method;       /* "GET", "POST", "PUT", "PATCH", "DELETE" */

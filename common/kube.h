@@ -11,7 +11,7 @@ struct kube_resource {
 	char plural[64];
 	bool namespaced;
 	bool has_status;       /* the status subresource is served */
-	bool custom;           /* the kind comes from a CustomResourceDefinition (its group has a dot and is not *.k8s.io or a known built-in one) */
+	bool custom;           /* the kind comes from a CustomResourceDefinition (its group has a dot and is none of Kubernetes' own) */
 };
 
 /* "apps/v1" to group and version: -EINVAL if it is no such thing. */
@@ -35,7 +35,7 @@ struct kube_status {
 /* 0 for 2xx; else a negative errno: 400 EINVAL, 401 EACCES, 403 EPERM, 404 ENOENT, 405 EOPNOTSUPP, 409 AlreadyExists EEXIST, 409 Conflict
  * EBUSY, 410 ESTALE, 413 EMSGSIZE, 422 EINVAL, 429 EAGAIN, 5xx EIO. ret may be NULL. err: "PATCH path: 403 Forbidden: message". */
 int kube_status(const struct http_request *r, const struct http_result *h, struct span body, struct kube_status *ret, struct err *err);
-/* http_do and kube_status in one. */
+/* http_do and kube_status in one. On failure body is as before. */
 int kube_do(struct http_client *c, const struct http_request *r, struct buf *body, struct kube_status *ret, struct err *err);
 
 /* Does the label selector (as in a query: "a=b,c!=d,e in (f,g),h,!i") match the object's metadata.labels? 1, 0, or -EINVAL with err. */
