@@ -99,7 +99,7 @@ uint64_t shm_queue_layout_hash(void)
 	    AT(shm_detail, lease_killing),
 	    AT(shm_detail, lease_objects),
 	    AT(shm_detail, generation),
-	    AT(shm_detail, granted_at),
+	    AT(shm_detail, lease_added_at), AT(shm_detail, granted_at),
 	    AT(shm_detail, deadline),
 	    AT(shm_detail, lease_end),
 	    AT(shm_detail, host_start),

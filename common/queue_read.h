@@ -1,13 +1,15 @@
-/* Reading queue.shm: from any of our processes, without locks and without the broker's help (also when it hangs or is dead).
+/* Reading queue.shm: from any of our processes, without locks and without the broker's help (also when it
+ * hangs or is dead).
  *
- * Everything is copied out and checked; a slot that is being written is tried again a bounded number of times. Layout: shm_queue.h.
- * One thread per handle. */
+ * Everything is copied out and checked; a slot that is being written is tried again a bounded number of
+ * times. Layout: shm_queue.h. One thread per handle. */
 #pragma once
 #include "shm_queue.h"
 
 struct queue_reader;
 
-/* -ENOENT: there is no queue yet (the broker has not started); -EAGAIN: it is being made; -EPROTO: another version. */
+/* -ENOENT: there is no queue yet (the broker has not started); -EAGAIN: it is being made; -EPROTO: another
+ * version. */
 int queue_open(const char *region_dir, struct queue_reader **ret, struct err *err);
 void queue_close(struct queue_reader *q);
 /* Does a broker hold the region now? */
@@ -38,15 +40,18 @@ struct queue_key {
 	struct queue_cause lease_first, lease_last;
 };
 
-/* Walks all keys: start with *cursor 0. 1: a key; 0: the end; -EAGAIN: this slot was being written every time (go on);
- * -EPROTO: the region is damaged. */
+/* Walks all keys: start with *cursor 0. 1: a key; 0: the end; -EAGAIN: this slot was being written every time
+ * (go on); -EPROTO: the region is damaged. */
 int queue_next(struct queue_reader *q, uint32_t *cursor, struct queue_key *ret);
 /* -ENOENT: the controller has no such key now. */
-int queue_find(struct queue_reader *q, struct span controller, struct span namespace, struct span name, struct queue_key *ret);
+int queue_find(struct queue_reader *q, struct span controller, struct span namespace, struct span name,
+	       struct queue_key *ret);
 
-/* Row `index` of the controllers; false: free or above the end. Counters may be torn against each other, never in themselves. */
+/* Row `index` of the controllers; false: free or above the end. Counters may be torn against each other,
+ * never in themselves. */
 bool queue_controller(struct queue_reader *q, uint32_t index, struct shm_controller *ret);
 
-/* Calls on_entry, oldest first, for what the ring still has about one key (empty name: about all). A non-zero return ends the walk with it. */
+/* Calls on_entry, oldest first, for what the ring still has about one key (empty name: about all). A non-zero
+ * return ends the walk with it. */
 int queue_history(struct queue_reader *q, struct span controller, struct span namespace, struct span name,
 		  int (*on_entry)(void *ctx, const struct shm_history *entry), void *ctx);

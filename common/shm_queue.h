@@ -1,72 +1,82 @@
-/* queue.shm: the workqueues of one host. Written by reconciled-queue alone; everybody else of ours maps it read-only.
+/* queue.shm: the workqueues of one host. Written by reconciled-queue alone; everybody else of ours maps it
+ * read-only.
  *
  *   block 0   region_header | queue_header | redo record | directory (one byte a block: what it holds)
  *   block 1   64 controllers of 1 KiB
- *   block 2.. history ring, fixed at creation; then blocks that are taken as needed: slots, details, texts of one size class
+ *   block 2.. history ring, fixed at creation; then blocks that are taken as needed: slots, details, texts of
+ * one size class
  *
- * Slots are the truth; indexes (hash, ready lists, timers, free lists) are private to the writer and rebuilt from the slots. A slot
- * is one key of one controller and has two parts: what is pending (priority, ready_at, causes, count) in the slot itself, and the lease in
- * its detail. A detail is there only for keys that need one: leased, failed, or caused by another object than their own.
+ * Slots are the truth; indexes (hash, ready lists, timers, free lists) are private to the writer and rebuilt
+ * from the slots. A slot is one key of one controller and has two parts: what is pending (priority, ready_at,
+ * causes, count) in the slot itself, and the lease in its detail. A detail is there only for keys that need
+ * one: leased, failed, or caused by another object than their own.
  *
- * References: a slot's number counts from 0 through the slot blocks in the order of the directory. Details and texts are named by their
- * offset in the file / 16, so 0 is "none". Times are CLOCK_BOOTTIME nanoseconds: the file does not outlive a boot.
+ * References: a slot's number counts from 0 through the slot blocks in the order of the directory. Details
+ * and texts are named by their offset in the file / 16, so 0 is "none". Times are CLOCK_BOOTTIME nanoseconds:
+ * the file does not outlive a boot.
  *
- * Reading (queue_read.h does it): copy slot, detail and texts between two looks at slot.seq; equal and even means whole. */
+ * Reading (queue_read.h does it): copy slot, detail and texts between two looks at slot.seq; equal and even
+ * means whole. */
 #pragma once
 #include "region.h"
 #include "wire.h"
 
-#define SHM_QUEUE_FILE      "queue.shm"
-#define SHM_QUEUE_MAGIC     UINT64_C(0x3155455545554352)
+#define SHM_QUEUE_FILE	    "queue.shm"
+#define SHM_QUEUE_MAGIC	    UINT64_C(0x3155455545554352)
 #define SHM_QUEUE_VERSION   1
-#define SHM_BLOCK           65536u
-#define SHM_BLOCKS_MAX      32768u /* 2 GiB */
+#define SHM_BLOCK	    65536u
+#define SHM_BLOCKS_MAX	    32768u /* 2 GiB */
 #define SHM_CONTROLLERS_MAX 64u
-#define SHM_REDO_BYTES      8192u
-#define SHM_REF_UNIT        16u
+#define SHM_REDO_BYTES	    8192u
+#define SHM_REF_UNIT	    16u
 
 /* ---- words ---- */
 
 /* The life of a key. DIRTY is RUNNING with a pending part, and is shown as RUNNING. */
-#define SHM_STATES(X)                                                                                                  \
-	X(NONE, "(none)") X(READY, "READY") X(WAITING, "WAITING") X(RUNNING, "RUNNING") X(DIRTY, "RUNNING")            \
-	X(QUARANTINED, "QUARANTINED")
+#define SHM_STATES(X)                                                                                        \
+	X(NONE, "(none)")                                                                                    \
+	X(READY, "READY") X(WAITING, "WAITING") X(RUNNING, "RUNNING") X(DIRTY, "RUNNING")                    \
+	    X(QUARANTINED, "QUARANTINED")
 enum shm_state {
 #define X(NAME, text) SHM_STATE_##NAME,
 	SHM_STATES(X)
 #undef X
-	SHM_STATE_COUNT
+	    SHM_STATE_COUNT
 };
 
 /* Why a key waits. */
-#define SHM_WAITS(X)                                                                                                   \
-	X(NONE, "") X(BACKOFF, "backoff") X(REQUEUE_AFTER, "requeueAfter") X(REQUEUE, "requeue")                       \
-	X(NOT_READY, "NotReady") X(THROTTLED, "Throttled") X(CONFLICT, "Conflict")
+#define SHM_WAITS(X)                                                                                         \
+	X(NONE, "")                                                                                          \
+	X(BACKOFF, "backoff") X(REQUEUE_AFTER, "requeueAfter") X(REQUEUE, "requeue")                         \
+	    X(NOT_READY, "NotReady") X(THROTTLED, "Throttled") X(CONFLICT, "Conflict")
 enum shm_wait {
 #define X(NAME, text) SHM_WAIT_##NAME,
 	SHM_WAITS(X)
 #undef X
-	SHM_WAIT_COUNT
+	    SHM_WAIT_COUNT
 };
 
 /* Why a controller gets no grants. */
-#define SHM_PAUSES(X)                                                                                                  \
-	X(NONE, "") X(START, "its program cannot be started") X(CRASHES, "ten different keys crashed with no success in between") \
-	X(THROTTLED, "it asked to be throttled")
+#define SHM_PAUSES(X)                                                                                        \
+	X(NONE, "")                                                                                          \
+	X(START, "its program cannot be started")                                                            \
+	    X(CRASHES, "ten different keys crashed with no success in between")                              \
+		X(THROTTLED, "it asked to be throttled")
 enum shm_pause {
 #define X(NAME, text) SHM_PAUSE_##NAME,
 	SHM_PAUSES(X)
 #undef X
-	SHM_PAUSE_COUNT
+	    SHM_PAUSE_COUNT
 };
 
 /* Results as controller-runtime counts them. */
-#define SHM_RESULTS(X) X(SUCCESS, "success") X(ERROR, "error") X(REQUEUE, "requeue") X(REQUEUE_AFTER, "requeue_after")
+#define SHM_RESULTS(X)                                                                                       \
+	X(SUCCESS, "success") X(ERROR, "error") X(REQUEUE, "requeue") X(REQUEUE_AFTER, "requeue_after")
 enum shm_result {
 #define X(NAME, text) SHM_RESULT_##NAME,
 	SHM_RESULTS(X)
 #undef X
-	SHM_RESULT_COUNT
+	    SHM_RESULT_COUNT
 };
 
 /* What a block holds; the text classes are the bytes of one cell, its 2-byte length included. */
@@ -80,40 +90,45 @@ enum shm_block {
 #define X(size) SHM_BLOCK_TEXT_##size,
 	SHM_TEXT_CLASSES(X)
 #undef X
-	SHM_BLOCK_COUNT
+	    SHM_BLOCK_COUNT
 };
 
 /* What happened to a key, in the history ring. */
-#define SHM_HAPPENED(X)                                                                                                \
-	X(ADDED, "added") X(MERGED, "merged") X(GRANTED, "granted") X(DONE, "done") X(LOST, "lease ended")              \
-	X(DUE, "due") X(QUARANTINED, "quarantined") X(CLEARED, "quarantine left") X(DROPPED, "dropped")
+#define SHM_HAPPENED(X)                                                                                      \
+	X(ADDED, "added")                                                                                    \
+	X(MERGED, "merged") X(GRANTED, "granted") X(DONE, "done") X(LOST, "lease ended") X(DUE, "due")       \
+	    X(QUARANTINED, "quarantined") X(CLEARED, "quarantine left") X(DROPPED, "dropped")
 enum shm_happened {
 #define X(NAME, text) SHM_HAPPENED_##NAME,
 	SHM_HAPPENED(X)
 #undef X
-	SHM_HAPPENED_COUNT
+	    SHM_HAPPENED_COUNT
 };
 
 /* ---- slots ---- */
 
 #define SHM_KEY_INLINE 25u
-#define SHM_SLOT_CHANGED 1u /* flags: an add of the pending part said that the key's own object changed, or came from an operator */
+#define SHM_SLOT_CHANGED                                                                                     \
+	1u /* flags: an add of the pending part said that the key's own object changed, or came from an      \
+	      operator */
 
 struct shm_slot {
-	_Atomic uint32_t seq;   /* odd while it, its detail or their texts are being written */
-	uint8_t state;          /* enum shm_state; NONE: free */
-	uint8_t wait;           /* enum shm_wait, of a WAITING key */
-	uint16_t controller;    /* index into the table of controllers */
-	int64_t ready_at;       /* READY: since; WAITING and QUARANTINED: until; DIRTY: when the pending part was added */
-	int64_t added_at;       /* pending part: its first add */
-	int32_t priority;       /* pending part; RUNNING: what it was granted with */
-	uint32_t detail;        /* reference or 0 */
-	uint16_t count;         /* pending part: adds merged, 65535 is "or more" */
-	uint8_t causes;         /* pending part: bit per enum wire_cause */
-	uint8_t ends;           /* pending part: first cause | last cause << 4 */
-	uint8_t flags;          /* SHM_SLOT_* */
+	_Atomic uint32_t seq; /* odd while it, its detail or their texts are being written */
+	uint8_t state;	      /* enum shm_state; NONE: free */
+	uint8_t wait;	      /* enum shm_wait, of a WAITING key */
+	uint16_t controller;  /* index into the table of controllers */
+	int64_t ready_at; /* READY: since; WAITING and QUARANTINED: until; DIRTY: when the pending part was
+			     added */
+	int64_t added_at; /* pending part: its first add */
+	int32_t priority; /* pending part; RUNNING: what it was granted with */
+	uint32_t detail;  /* reference or 0 */
+	uint16_t count;	  /* pending part: adds merged, 65535 is "or more" */
+	uint8_t causes;	  /* pending part: bit per enum wire_cause */
+	uint8_t ends;	  /* pending part: first cause | last cause << 4 */
+	uint8_t flags;	  /* SHM_SLOT_* */
 	uint8_t namespace_len, name_len;
-	uint8_t key[SHM_KEY_INLINE]; /* namespace, then name; or, when longer, the reference (4 bytes) of a text that holds both */
+	uint8_t key[SHM_KEY_INLINE]; /* namespace, then name; or, when longer, the reference (4 bytes) of a
+					text that holds both */
 };
 _Static_assert(sizeof(struct shm_slot) == 64, "a slot is one cache line");
 #define SHM_SLOTS_PER_BLOCK (SHM_BLOCK / sizeof(struct shm_slot))
@@ -129,34 +144,36 @@ struct shm_detail {
 	/* pending part */
 	struct shm_causes objects;
 	/* the last attempts */
-	uint32_t reason, message;    /* texts of the last outcome that was no success */
-	uint32_t attempt;            /* failures in a row */
-	uint32_t step;               /* how often the backoff was raised; 0: none */
-	uint32_t conflicts;          /* in a row */
-	uint32_t duration_us;        /* of the last attempt, 4294967295 is "or more" */
-	int64_t backoff_until;       /* end of the last backoff: a failure before it does not raise the next */
-	int64_t last_at;             /* end of the last attempt */
-	int64_t quarantined_at;      /* 0: is not */
-	uint16_t outcomes[16];       /* attempts that ended so since the last success, by enum wire_outcome; 65535 is "or more" */
-	uint32_t crashes[SHM_CRASHES_MAX]; /* times of the last crashes, timeouts and OOM kills, in 1/100 s; a ring */
+	uint32_t reason, message; /* texts of the last outcome that was no success */
+	uint32_t attempt;	  /* failures in a row */
+	uint32_t step;		  /* how often the backoff was raised; 0: none */
+	uint32_t conflicts;	  /* in a row */
+	uint32_t duration_us;	  /* of the last attempt, 4294967295 is "or more" */
+	int64_t backoff_until;	  /* end of the last backoff: a failure before it does not raise the next */
+	int64_t last_at;	  /* end of the last attempt */
+	int64_t quarantined_at;	  /* 0: is not */
+	uint16_t outcomes[16]; /* attempts that ended so since the last success, by enum wire_outcome; 65535
+				  is "or more" */
+	uint32_t crashes[SHM_CRASHES_MAX]; /* times of the last crashes, timeouts and OOM kills, in 1/100 s; a
+					      ring */
 	uint8_t crash_next, crash_count;
-	uint8_t last_outcome;        /* enum wire_outcome; OK when attempted is 0 */
-	uint8_t attempted;           /* 1: last_outcome, last_at and duration_us are set */
+	uint8_t last_outcome; /* enum wire_outcome; OK when attempted is 0 */
+	uint8_t attempted;    /* 1: last_outcome, last_at and duration_us are set */
 	/* lease: what was pending when it was granted, and who has it */
 	uint8_t lease_causes, lease_ends;
 	uint16_t lease_count;
 	int32_t lease_priority;
-	uint8_t lease_flags;         /* SHM_SLOT_* */
-	uint8_t lease_killing;       /* 1: over its end, SIGKILL was sent */
+	uint8_t lease_flags;   /* SHM_SLOT_* */
+	uint8_t lease_killing; /* 1: over its end, SIGKILL was sent */
 	uint8_t spare[2];
 	struct shm_causes lease_objects;
-	uint64_t generation;         /* of the grant: never twice in one region; 0: no lease */
-	int64_t granted_at, deadline, lease_end;
+	uint64_t generation; /* of the grant: never twice in one region; 0: no lease */
+	int64_t lease_added_at, granted_at, deadline, lease_end;
 	uint64_t host_start, jail_start;
 	uint32_t host_pid, jail_pid;
 };
 _Static_assert(sizeof(struct shm_detail) <= 256, "a detail is four cache lines");
-#define SHM_DETAIL_SIZE       256u
+#define SHM_DETAIL_SIZE	      256u
 #define SHM_DETAILS_PER_BLOCK (SHM_BLOCK / SHM_DETAIL_SIZE)
 
 /* ---- controllers ---- */
@@ -164,25 +181,26 @@ _Static_assert(sizeof(struct shm_detail) <= 256, "a detail is four cache lines")
 #define SHM_CRASHED_KEYS 10u
 
 struct shm_controller_counters { /* monotonic for the life of the region */
-	uint64_t adds;     /* keys that became READY by an add */
-	uint64_t merges;   /* adds that changed a key which was there */
+	uint64_t adds;		 /* keys that became READY by an add */
+	uint64_t merges;	 /* adds that changed a key which was there */
 	uint64_t grants;
-	uint64_t retries;  /* keys that were given a delay by the rate limiter */
+	uint64_t retries; /* keys that were given a delay by the rate limiter */
 	uint64_t quarantines;
 	uint64_t results[SHM_RESULT_COUNT];
 	uint64_t outcomes[16]; /* by enum wire_outcome */
 };
 
 struct shm_controller {
-	char name[64];     /* empty: this row is free */
-	char digest[72];   /* of the controller as the watcher last had it; empty: not known */
-	uint32_t swept;    /* 1: the watcher has enqueued all of its keys into this region */
-	uint32_t pause;    /* enum shm_pause */
+	char name[64];			  /* empty: this row is free */
+	char digest[72];		  /* of the controller as the watcher last had it; empty: not known */
+	uint32_t swept;			  /* 1: the watcher has enqueued all of its keys into this region */
+	uint32_t pause;			  /* enum shm_pause */
 	int64_t pause_since, pause_until; /* until: when the next grant may be tried */
 	int64_t pause_delay;
-	int64_t bucket;    /* the token bucket: see limiter.c */
+	int64_t bucket; /* the token bucket: see limiter.c */
 	struct shm_controller_counters counters;
-	uint64_t crashed[SHM_CRASHED_KEYS]; /* hashes of the different keys that crashed since the last success */
+	uint64_t
+	    crashed[SHM_CRASHED_KEYS]; /* hashes of the different keys that crashed since the last success */
 	uint32_t crashed_count;
 	char pause_message[252];
 };
@@ -194,44 +212,46 @@ _Static_assert(sizeof(struct shm_controller) <= 1024, "64 controllers fill one b
 struct shm_history {
 	_Atomic uint64_t number; /* from 1; entry (number - 1) % entries; 0 while it is being written */
 	int64_t at;
-	uint64_t key_hash;       /* shm_key_hash() */
-	int64_t delay;           /* until it is ready again; 0: none */
+	uint64_t key_hash; /* shm_key_hash() */
+	int64_t delay;	   /* DONE: until it is ready again, 0: none; GRANTED: how long it was ready */
 	uint32_t duration_us;
 	uint32_t attempt;
 	uint32_t slot;
 	int32_t priority;
 	uint64_t generation;
 	uint16_t controller;
-	uint8_t happened;        /* enum shm_happened */
-	uint8_t from, to;        /* enum shm_state */
-	uint8_t outcome;         /* enum wire_outcome, of DONE and LOST */
-	uint8_t cause;           /* enum wire_cause, of ADDED and MERGED */
-	uint8_t wait;            /* enum shm_wait */
-	char text[64];           /* DONE: the beginning of reason and message; ADDED, MERGED: the object that caused it */
+	uint8_t happened; /* enum shm_happened */
+	uint8_t from, to; /* enum shm_state */
+	uint8_t outcome;  /* enum wire_outcome, of DONE and LOST */
+	uint8_t cause;	  /* enum wire_cause, of ADDED and MERGED */
+	uint8_t wait;	  /* enum shm_wait */
+	char text[64]; /* DONE: the beginning of reason and message; ADDED, MERGED: the object that caused it
+			*/
 };
 _Static_assert(sizeof(struct shm_history) == 128, "a history entry is two cache lines");
 
 /* ---- header ---- */
 
 struct shm_queue_header {
-	uint64_t next_generation;     /* of the next grant */
-	uint64_t history_at;          /* offset of the ring */
+	uint64_t next_generation; /* of the next grant */
+	uint64_t history_at;	  /* offset of the ring */
 	uint64_t history_entries;
-	_Atomic uint64_t history_next; /* number of the next entry; at a start the writer looks for the true one */
+	_Atomic uint64_t
+	    history_next; /* number of the next entry; at a start the writer looks for the true one */
 };
 
 /* New images of what one transition touches. Complete when bytes is not 0; copying it again does no harm. */
 struct shm_redo {
-	_Atomic uint32_t bytes;   /* of the entries that follow; 0: nothing to do */
-	uint32_t slot;            /* offset of the slot whose seq guards the change / 16; 0: none */
+	_Atomic uint32_t bytes; /* of the entries that follow; 0: nothing to do */
+	uint32_t slot;		/* offset of the slot whose seq guards the change / 16; 0: none */
 	uint8_t entries[SHM_REDO_BYTES - 8]; /* {u32 offset, u32 length, bytes padded to 8}... */
 };
 
-#define SHM_HEADER_AT      REGION_PAGE
-#define SHM_REDO_AT        (2u * REGION_PAGE)
+#define SHM_HEADER_AT	   REGION_PAGE
+#define SHM_REDO_AT	   (2u * REGION_PAGE)
 #define SHM_DIRECTORY_AT   (SHM_REDO_AT + SHM_REDO_BYTES)
 #define SHM_CONTROLLERS_AT SHM_BLOCK
-#define SHM_HISTORY_AT     (2u * SHM_BLOCK)
+#define SHM_HISTORY_AT	   (2u * SHM_BLOCK)
 _Static_assert(SHM_DIRECTORY_AT + SHM_BLOCKS_MAX <= SHM_BLOCK, "the directory ends in block 0");
 
 /* ---- both sides ---- */

@@ -1,0 +1,159 @@
+#include "attempt.h"
+
+static void count16(uint16_t *n)
+{
+	if (*n < UINT16_MAX)
+		(*n)++;
+}
+
+static int64_t asked(const struct wire_done *done, int64_t otherwise)
+{
+	if (done->requeue_after_ms <= 0)
+		return otherwise;
+	return done->requeue_after_ms > INT64_MAX / 2 / NS_PER_MS ? INT64_MAX / 2
+								  : done->requeue_after_ms * NS_PER_MS;
+}
+
+/* A failure raises the delay only if the last delay was served: an attempt that an event started in the
+ * middle of it fails as often as events come, and must not push the key to the longest delay. */
+static int64_t backoff(struct shm_detail *d, const struct attempt_rules *rules, bool pending, int64_t *bucket,
+		       uint64_t *random, int64_t now)
+{
+	if (d->step == 0 || d->granted_at >= d->backoff_until)
+		d->step += d->step < UINT32_MAX;
+	int64_t delay = limiter_backoff(&rules->limits, d->step, random);
+	if (!pending)
+		delay = MAX(delay, limiter_take(&rules->limits, bucket, now));
+	return MIN(delay, rules->limits.max_delay);
+}
+
+static void reset(struct shm_detail *d)
+{
+	d->attempt = d->step = d->conflicts = 0;
+	d->backoff_until = 0;
+	memset(d->outcomes, 0, sizeof(d->outcomes));
+	memset(d->crashes, 0, sizeof(d->crashes));
+	d->crash_next = d->crash_count = 0;
+}
+
+enum { CENTISECOND = 10 * NS_PER_MS };
+
+/* True if this was the last one that is allowed. The ring holds the last ones, so only its oldest `crashes`
+ * matter. */
+static bool crashed_too_often(struct shm_detail *d, const struct attempt_rules *rules, int64_t now)
+{
+	uint32_t at = (uint32_t)(now / CENTISECOND);
+	d->crashes[d->crash_next] = at;
+	d->crash_next = (uint8_t)((d->crash_next + 1) % SHM_CRASHES_MAX);
+	d->crash_count = (uint8_t)MIN(d->crash_count + 1u, SHM_CRASHES_MAX);
+	if (rules->crashes == 0 || d->crash_count < rules->crashes)
+		return false;
+	uint32_t oldest = d->crashes[(d->crash_next + SHM_CRASHES_MAX - rules->crashes) % SHM_CRASHES_MAX];
+	return (int64_t)(uint32_t)(at - oldest) * CENTISECOND <= rules->within;
+}
+
+static struct attempt_plan failure(struct shm_detail *d, const struct wire_done *done,
+				   const struct attempt_rules *rules, bool pending, int64_t *bucket,
+				   uint64_t *random, int64_t now)
+{
+	d->attempt += d->attempt < UINT32_MAX;
+	d->conflicts = 0;
+	int64_t delay = backoff(d, rules, pending, bucket, random, now);
+	delay = MAX(delay, asked(done, 0));
+	return (struct attempt_plan){STATE_EVENT_DELAY, SHM_WAIT_BACKOFF, delay, true, SHM_RESULT_ERROR};
+}
+
+static struct attempt_plan success(struct shm_detail *d, const struct wire_done *done,
+				   const struct attempt_rules *rules, bool pending, int64_t *bucket,
+				   uint64_t *random, int64_t now)
+{
+	if (asked(done, 0) > 0) {
+		reset(d);
+		return (struct attempt_plan){STATE_EVENT_DELAY, SHM_WAIT_REQUEUE_AFTER, asked(done, 0), false,
+					     SHM_RESULT_REQUEUE_AFTER};
+	}
+	if (!done->requeue) {
+		reset(d);
+		return (struct attempt_plan){STATE_EVENT_FINISH, SHM_WAIT_NONE, 0, false, SHM_RESULT_SUCCESS};
+	}
+	/* As AddRateLimited: the delays grow, yet nothing failed. */
+	d->attempt = 0;
+	d->conflicts = 0;
+	int64_t delay = backoff(d, rules, pending, bucket, random, now);
+	return (struct attempt_plan){STATE_EVENT_DELAY, SHM_WAIT_REQUEUE, delay, true, SHM_RESULT_REQUEUE};
+}
+
+static struct attempt_plan plan(struct shm_detail *d, const struct wire_done *done,
+				const struct attempt_rules *rules, bool pending, bool changed,
+				int64_t *bucket, uint64_t *random, int64_t now)
+{
+	switch ((enum wire_outcome)done->outcome) {
+	case WIRE_OUTCOME_OK:
+		return success(d, done, rules, pending, bucket, random, now);
+	case WIRE_OUTCOME_TRANSIENT:
+	case WIRE_OUTCOME_PROTOCOL_ERROR:
+		return failure(d, done, rules, pending, bucket, random, now);
+	case WIRE_OUTCOME_TIMEOUT:
+	case WIRE_OUTCOME_CRASHED:
+	case WIRE_OUTCOME_OOM_KILLED: {
+		struct attempt_plan p = failure(d, done, rules, pending, bucket, random, now);
+		if (crashed_too_often(d, rules, now) && !changed)
+			p = (struct attempt_plan){STATE_EVENT_PARK, SHM_WAIT_NONE, rules->park_for, false,
+						  SHM_RESULT_ERROR};
+		return p;
+	}
+	case WIRE_OUTCOME_TERMINAL:
+		reset(d);
+		return (struct attempt_plan){STATE_EVENT_FINISH, SHM_WAIT_NONE, 0, false, SHM_RESULT_ERROR};
+	case WIRE_OUTCOME_NOT_READY:
+		d->conflicts = 0;
+		return (struct attempt_plan){STATE_EVENT_DELAY, SHM_WAIT_NOT_READY,
+					     asked(done, ATTEMPT_NOT_READY), false, SHM_RESULT_REQUEUE_AFTER};
+	case WIRE_OUTCOME_THROTTLED:
+		d->conflicts = 0;
+		return (struct attempt_plan){STATE_EVENT_HOLD, SHM_WAIT_THROTTLED,
+					     asked(done, ATTEMPT_NOT_READY), false, SHM_RESULT_REQUEUE_AFTER};
+	case WIRE_OUTCOME_CONFLICT:
+		d->conflicts += d->conflicts < UINT32_MAX;
+		return (struct attempt_plan){STATE_EVENT_DELAY, SHM_WAIT_CONFLICT,
+					     limiter_conflict(d->conflicts, random), false,
+					     SHM_RESULT_REQUEUE};
+	case WIRE_OUTCOME_WORKER_LOST:
+	case WIRE_OUTCOME_EXEC_FAILED:
+	case WIRE_OUTCOME_START_FAILED:
+	case WIRE_OUTCOME_CANCELLED:
+	case WIRE_OUTCOME_COUNT:
+		break;
+	}
+	return (struct attempt_plan){STATE_EVENT_RETURN, SHM_WAIT_NONE, 0, false, SHM_RESULT_COUNT};
+}
+
+struct attempt_plan attempt_end(struct shm_detail *d, const struct wire_done *done,
+				const struct attempt_rules *rules, bool pending, bool changed,
+				int64_t *bucket, uint64_t *random, int64_t now)
+{
+	struct attempt_plan p = plan(d, done, rules, pending, changed, bucket, random, now);
+	if (p.wait == SHM_WAIT_BACKOFF || p.wait == SHM_WAIT_REQUEUE)
+		d->backoff_until = now + p.delay;
+	if (done->outcome < ARRAY_SIZE(d->outcomes) && done->outcome != WIRE_OUTCOME_OK)
+		count16(&d->outcomes[done->outcome]);
+	d->attempted = 1;
+	d->last_outcome = (uint8_t)done->outcome;
+	d->last_at = now;
+	d->duration_us = (uint32_t)MIN(done->duration_us, (uint64_t)UINT32_MAX);
+	return p;
+}
+
+void attempt_unpark(struct shm_detail *d)
+{
+	d->step = 0;
+	d->backoff_until = d->quarantined_at = 0;
+	memset(d->crashes, 0, sizeof(d->crashes));
+	d->crash_next = d->crash_count = 0;
+}
+
+bool attempt_is_clean(const struct shm_detail *d)
+{
+	return !d->generation && !d->attempted && !d->quarantined_at && !d->objects.first_object &&
+	       !d->objects.last_object;
+}

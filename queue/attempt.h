@@ -1,0 +1,33 @@
+/* What the end of an attempt means for its key: the table of error.type, as a function. Pure: works on the
+ * image of the key's detail. */
+#pragma once
+#include "limiter.h"
+#include "shm_queue.h"
+#include "state.h"
+
+#define ATTEMPT_NOT_READY (60 * NS_PER_S) /* NotReady and Throttled without retryAfter */
+
+struct attempt_rules { /* of the controller */
+	struct limits limits;
+	uint32_t crashes; /* within `within` that park a key; at most SHM_CRASHES_MAX */
+	int64_t within, park_for;
+};
+
+struct attempt_plan {
+	enum state_event event; /* FINISH, DELAY, HOLD, PARK, RETURN */
+	enum shm_wait wait;
+	int64_t delay;		/* ns */
+	bool limited;		/* the delay is the rate limiter's: a retry */
+	enum shm_result result; /* for the counters; SHM_RESULT_COUNT: none */
+};
+
+/* Counts the outcome in *d (all but texts and lease) and says what follows. pending: there was an add while
+ * it ran (it consumes delays, so no token is taken); changed: one saying that the key's own object changed
+ * (so it is not parked). *bucket: see limiter.h. */
+struct attempt_plan attempt_end(struct shm_detail *d, const struct wire_done *done,
+				const struct attempt_rules *rules, bool pending, bool changed,
+				int64_t *bucket, uint64_t *random, int64_t now);
+/* What leaving quarantine forgets: crashes and backoff, not the count of failures in a row. */
+void attempt_unpark(struct shm_detail *d);
+/* Has the detail nothing to say any more but its pending part? */
+bool attempt_is_clean(const struct shm_detail *d);

@@ -1,0 +1,176 @@
+/* The workqueues as a whole: a start, the rows of controllers, what a changed file does to their keys. */
+#include "change.h"
+
+/* ---- start ---- */
+
+struct by_time {
+	int64_t at;
+	uint32_t slot;
+};
+
+static int earlier(const void *a, const void *b)
+{
+	const struct by_time *x = a, *y = b;
+	if (x->at != y->at)
+		return x->at < y->at ? -1 : 1;
+	return x->slot < y->slot ? -1 : x->slot > y->slot;
+}
+
+int workqueue_init(struct workqueue *wq, struct store *st, uint64_t random, struct err *err)
+{
+	*wq = (struct workqueue){
+	    .store = st,
+	    .write_timeout = WORKQUEUE_WRITE_TIMEOUT,
+	    .kill_grace = WORKQUEUE_KILL_GRACE,
+	    .random = random ? random : 1,
+	};
+	index_init(&wq->index, st);
+	struct by_time *ready = NULL;
+	size_t n_ready = 0, room = 0;
+	int rc = 0;
+	for (uint32_t i = 0; rc == 0 && i < store_slots(st); i++) {
+		const struct shm_slot *s = store_slot(st, i);
+		if (s->state == SHM_STATE_NONE)
+			continue;
+		struct span namespace, name;
+		store_key(st, s, &namespace, &name);
+		uint32_t hash = index_hash(s->controller, namespace, name);
+		if (index_find(&wq->index, hash, s->controller, namespace, name) != INDEX_NONE)
+			rc = err_set(err, -EBADMSG, "the key " SPAN_FMT "/" SPAN_FMT " is in two slots",
+				     SPAN_ARG(namespace), SPAN_ARG(name));
+		index_insert(&wq->index, hash, i);
+		if (s->state != SHM_STATE_READY) {
+			change_index(wq, i);
+			continue;
+		}
+		if (n_ready == room)
+			ready = xrealloc(ready, (room = MAX(room * 2, (size_t)1024)) * sizeof(*ready));
+		ready[n_ready++] = (struct by_time){s->ready_at, i};
+	}
+	/* The order of the ready lists is the order of these times. */
+	if (n_ready)
+		qsort(ready, n_ready, sizeof(*ready), earlier);
+	for (size_t i = 0; rc == 0 && i < n_ready; i++)
+		change_index(wq, ready[i].slot);
+	free(ready);
+	if (rc < 0)
+		workqueue_done_with(wq);
+	return rc;
+}
+
+void workqueue_done_with(struct workqueue *wq)
+{
+	index_done(&wq->index);
+	*wq = (struct workqueue){0};
+}
+
+/* ---- rows ---- */
+
+static void put_row(struct workqueue *wq, uint16_t controller, const struct shm_controller *row)
+{
+	store_begin(wq->store, STORE_NO_SLOT);
+	store_put_controller(wq->store, controller, row);
+	store_commit(wq->store);
+}
+
+int workqueue_find(const struct workqueue *wq, struct span name, uint16_t *ret)
+{
+	for (uint16_t i = 0; i < SHM_CONTROLLERS_MAX; i++) {
+		const struct shm_controller *c = store_controller(wq->store, i);
+		if (c->name[0] && span_is(name, c->name)) {
+			*ret = i;
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+int workqueue_open(struct workqueue *wq, const char *name, uint16_t *ret, bool *ret_new)
+{
+	*ret_new = workqueue_find(wq, span_of(name), ret) < 0;
+	if (!*ret_new)
+		return 0;
+	for (uint16_t i = 0; i < SHM_CONTROLLERS_MAX; i++) {
+		if (store_controller(wq->store, i)->name[0])
+			continue;
+		struct shm_controller row = {0};
+		memcpy(row.name, name, strnlen(name, sizeof(row.name) - 1));
+		put_row(wq, i, &row);
+		*ret = i;
+		return 0;
+	}
+	return -ENOSPC;
+}
+
+void workqueue_configure(struct workqueue *wq, uint16_t controller, const struct workqueue_rules *rules)
+{
+	struct workqueue_controller *c = &wq->controllers[controller];
+	c->configured = true;
+	c->rules = *rules;
+	c->rules.attempt.crashes = MIN(c->rules.attempt.crashes, SHM_CRASHES_MAX);
+}
+
+void workqueue_swept(struct workqueue *wq, uint16_t controller)
+{
+	struct shm_controller row = *store_controller(wq->store, controller);
+	row.swept = 1;
+	put_row(wq, controller, &row);
+}
+
+void workqueue_unpause(struct workqueue *wq, uint16_t controller)
+{
+	struct shm_controller row = *store_controller(wq->store, controller);
+	if (row.pause == SHM_PAUSE_NONE && row.crashed_count == 0)
+		return;
+	pause_clear(&row);
+	put_row(wq, controller, &row);
+}
+
+uint32_t workqueue_set_digest(struct workqueue *wq, uint16_t controller, const char *digest, int64_t now)
+{
+	struct shm_controller row = *store_controller(wq->store, controller);
+	if (strcmp(row.digest, digest) == 0)
+		return 0;
+	memset(row.digest, 0, sizeof(row.digest));
+	memcpy(row.digest, digest, strnlen(digest, sizeof(row.digest) - 1));
+	pause_clear(&row);
+	put_row(wq, controller, &row);
+	uint32_t cleared = 0;
+	for (uint32_t i = 0; wq->controllers[controller].quarantined > 0 && i < store_slots(wq->store); i++) {
+		const struct shm_slot *s = store_slot(wq->store, i);
+		if (s->state != SHM_STATE_QUARANTINED || s->controller != controller)
+			continue;
+		struct change ch;
+		change_begin(wq, i, SHM_HAPPENED_CLEARED, now, &ch);
+		change_move(&ch, STATE_EVENT_CLEAR);
+		ch.s.ready_at = now;
+		attempt_unpark(&ch.d);
+		change_commit(wq, &ch);
+		cleared++;
+	}
+	return cleared;
+}
+
+uint32_t workqueue_drop(struct workqueue *wq, uint16_t controller, int64_t now)
+{
+	uint32_t dropped = 0, left = 0;
+	for (uint32_t i = 0; i < store_slots(wq->store); i++) {
+		const struct shm_slot *s = store_slot(wq->store, i);
+		if (s->state == SHM_STATE_NONE || s->controller != controller)
+			continue;
+		struct change ch;
+		enum shm_state to = state_next(s->state, STATE_EVENT_DROP);
+		if (to != SHM_STATE_NONE) {
+			left++;
+			continue;
+		}
+		change_begin(wq, i, SHM_HAPPENED_DROPPED, now, &ch);
+		change_move(&ch, STATE_EVENT_DROP);
+		change_commit(wq, &ch);
+		dropped++;
+	}
+	wq->controllers[controller].configured = false;
+	if (left == 0)
+		put_row(wq, controller, &(struct shm_controller){0});
+	return dropped;
+}
