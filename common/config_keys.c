@@ -157,7 +157,7 @@ const struct config_key config_keys[] = {
      .help = "delete owned objects that an answer leaves out"},
     {"spec.quarantine", KEY_SECTION, .help = "when a key that crashes is parked"},
     {"spec.quarantine.crashes", NUMBER, .offset = C(quarantine_crashes), .fallback = "5", .min = 1,
-     .max = 1000, .help = "crashes, timeouts or memory kills"},
+     .max = 16, .help = "crashes, timeouts or memory kills"},
     {"spec.quarantine.within", DURATION, .offset = C(quarantine_within_ns), .fallback = "10m", .min = S(1),
      .max = H(24), .help = "in this time"},
     {"spec.quarantine.for", DURATION, .offset = C(quarantine_for_ns), .fallback = "1h", .min = S(1),

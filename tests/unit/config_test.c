@@ -1103,3 +1103,32 @@ Test(config_scalar, guesses)
 	cr_expect_null(config_did_you_mean("replicas", words));
 	cr_expect_null(config_did_you_mean("a-very-long-word-that-nobody-would-write-here", words));
 }
+/* The page for users has a line "| `PATH` | type | default | ..." for every row of the table. */
+Test(config_keys, the_page_names_every_key_with_its_default)
+{
+	const char *source = getenv("SRC");
+	if (!source)
+		cr_skip_test("SRC is not set: run by ctest");
+	struct buf page = {0};
+	struct err err;
+	char path[512];
+	snprintf(path, sizeof(path), "%s/docs/configuration.md", source);
+	cr_assert_eq(config_file_read(path, &page, &err), 0, "%s", err.text);
+	for (const struct config_key *k = config_keys; k->path; k++) {
+		char row[256];
+		const char *key = strncmp(k->path, "reconciled.", 11) == 0 ? k->path + 11 : k->path;
+		snprintf(row, sizeof(row), "| `%s` |", key);
+		const char *at = strstr(buf_str(&page), row);
+		cr_expect_not_null(at, "docs/configuration.md has no row %s", row);
+		if (!at)
+			continue;
+		char *line = strndup(at, strcspn(at, "\n")), fallback[64];
+		snprintf(fallback, sizeof(fallback), "| `%s` |", k->fallback ? k->fallback : "");
+		if (k->type == KEY_UNSUPPORTED)
+			cr_expect(strstr(line, "not supported"), "%s", line);
+		else if (k->fallback)
+			cr_expect(strstr(line, fallback), "%s lacks its default %s", line, fallback);
+		free(line);
+	}
+	buf_done(&page);
+}
