@@ -1,0 +1,72 @@
+# stack.sh: sourced by demo and real. The database example, its kubelet and the audit controller under `reconcilectl up`.
+#   stack_start BUILD FOLDER [UP-OPTION]...   starts; exports BIN, EXAMPLE, AUDIT, RUNTIME_DIR, REGION_DIR; sets UP (pid)
+#   stack_stop                                ends it; fails if it does not end or leaves something running
+
+stack_config() { # BUILD FOLDER: the three controllers' files, and what they run, in one folder
+	mkdir -p "$2"
+	cp -r "$1"/examples/database/. "$2"/
+	cp "$(dirname "$0")/audit/audit.sh" "$2/"
+	cat >"$2/audit.yaml" <<-EOF
+		apiVersion: reconciled.dev/v1alpha1
+		kind: Controller
+		metadata: {name: audit}
+		spec:
+		  for: {apiVersion: v1, kind: ConfigMap, labelSelector: {matchLabels: {audit: "yes"}}}
+		  reconciler:
+		    exec: {command: [./audit.sh]}
+		    env: {AUDIT: "$AUDIT"}
+		    sandbox: {readWritePaths: ["$AUDIT"]}
+		  workers: 2
+	EOF
+}
+
+stack_start() {
+	BIN=$(cd "$1/bin" && pwd) EXAMPLE=$1/examples/database
+	folder=$2
+	RUNTIME_DIR=$folder/run AUDIT=$folder/audit REGION_DIR=/dev/shm/reconciled-$(basename "$folder")
+	export BIN EXAMPLE AUDIT RUNTIME_DIR REGION_DIR
+	mkdir -p "$AUDIT"
+	chmod 755 "$folder"
+	chmod 1777 "$AUDIT" # as root, the jail's user is another one
+	stack_config "$1" "$folder/config"
+	shift 2
+	"$BIN/reconcilectl" up -f "$folder/config" --runtime-dir "$RUNTIME_DIR" --region-dir "$REGION_DIR" "$@" >"$folder/up.log" 2>&1 &
+	UP=$!
+}
+
+# stack_answers: does the broker know the watcher and a worker of each controller?
+stack_answers() {
+	[ "$("$BIN/reconcilectl" status --runtime-dir "$RUNTIME_DIR" --region-dir "$REGION_DIR" -o json 2>/dev/null |
+		jq '[.processes[].controller // empty] | unique | length')" = 3 ]
+}
+
+stack_wait() {
+	i=0
+	until stack_answers; do
+		i=$((i + 1))
+		if [ $i -gt 300 ] || ! kill -0 $UP 2>/dev/null; then
+			tail -n 30 "$folder/up.log" >&2
+			echo "the processes did not start" >&2
+			return 1
+		fi
+		sleep 0.2
+	done
+}
+
+stack_left() { pgrep -f -- "$folder/|$RUNTIME_DIR" | grep -vx $$ || :; }
+
+stack_stop() {
+	kill $UP 2>/dev/null
+	wait $UP
+	status=$?
+	i=0
+	while [ -n "$(stack_left)" ] && [ $i -lt 50 ]; do
+		i=$((i + 1))
+		sleep 0.1
+	done
+	left=$(stack_left)
+	rm -rf "$REGION_DIR"
+	[ $status = 0 ] && [ -z "$left" ] && return 0
+	echo "the end was not clean: status $status, left: $(for p in $left; do tr '\0' ' ' <"/proc/$p/cmdline"; done)" >&2
+	return 1
+}
