@@ -37,7 +37,8 @@ bool check_pause(int64_t deadline_ns)
 	return true;
 }
 
-static int remove_one(const char *path, const struct stat *st _unused_, int type _unused_, struct FTW *ftw _unused_)
+static int remove_one(const char *path, const struct stat *st _unused_, int type _unused_,
+		      struct FTW *ftw _unused_)
 {
 	return remove(path);
 }
@@ -92,7 +93,9 @@ pid_t check_start(const char *log, const char *const *argv)
 	}
 	pid_t pid;
 	extern char **environ;
-	int r = n_started == STARTED_MAX ? EAGAIN : posix_spawnp(&pid, program, &actions, NULL, (char *const *)argv, environ);
+	int r = n_started == STARTED_MAX
+		    ? EAGAIN
+		    : posix_spawnp(&pid, program, &actions, NULL, (char *const *)argv, environ);
 	posix_spawn_file_actions_destroy(&actions);
 	if (r) {
 		fprintf(stderr, "cannot start %s: %s\n", program, strerror(r));
