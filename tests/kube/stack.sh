@@ -2,9 +2,9 @@
 #   stack_start BUILD FOLDER [UP-OPTION]...   starts; exports BIN, EXAMPLE, AUDIT, RUNTIME_DIR, REGION_DIR; sets UP (pid)
 #   stack_stop                                ends it; fails if it does not end or leaves something running
 
-stack_config() { # BUILD FOLDER: the three controllers' files, and what they run, in one folder
+stack_config() { # EXAMPLE FOLDER: the three controllers' files, and what they run, in one folder
 	mkdir -p "$2"
-	cp -r "$1"/examples/database/. "$2"/
+	cp -r "$1"/. "$2"/
 	cp "$(dirname "$0")/audit/audit.sh" "$2/"
 	cat >"$2/audit.yaml" <<-EOF
 		apiVersion: reconciled.dev/v1alpha1
@@ -28,7 +28,7 @@ stack_start() {
 	mkdir -p "$AUDIT"
 	chmod 755 "$folder"
 	chmod 1777 "$AUDIT" # as root, the jail's user is another one
-	stack_config "$1" "$folder/config"
+	stack_config "$EXAMPLE" "$folder/config"
 	shift 2
 	"$BIN/reconcilectl" up -f "$folder/config" --runtime-dir "$RUNTIME_DIR" --region-dir "$REGION_DIR" "$@" >"$folder/up.log" 2>&1 &
 	UP=$!
