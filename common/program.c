@@ -176,6 +176,18 @@ static int parse(const char *name, const struct program_option *const *options, 
 	return optind;
 }
 
+/* See PROGRAM_PARENT in program.h. */
+static void follow_parent(void)
+{
+	const char *text = getenv(PROGRAM_PARENT);
+	if (!text)
+		return;
+	pid_t parent = (pid_t)strtol(text, NULL, 10);
+	unsetenv(PROGRAM_PARENT);
+	if (!process_die_with(parent))
+		exit(EXIT_FAILURE);
+}
+
 int program_options(struct program *p, const char *name, const char *usage, const char *about,
 		    const struct program_option *own, int argc, char **argv)
 {
@@ -219,6 +231,7 @@ int program_options(struct program *p, const char *name, const char *usage, cons
 	if (!log_format_parse(format, &p->log_format))
 		wrong_usage(name, "--log-format is auto, text or json, not", format);
 	log_init(name, p->log_level, p->log_format);
+	follow_parent();
 	return first;
 }
 

@@ -3,13 +3,17 @@
  * Common options (program_options handles them, the program lists only its own):
  *   --config-dir PATH   --runtime-dir DIR   --region-dir DIR   --kubeconfig FILE
  *   --log-level LEVEL   --log-format FORMAT   --help   --version
- * Exit status: 0 success, 1 failure, 2 wrong usage, 78 wrong configuration. */
+ * Exit status: 0 success, 1 failure, 2 wrong usage, 78 wrong configuration.
+ *
+ * PROGRAM_PARENT in the environment (the supervisor sets it to its pid): program_options lets the process die with that parent,
+ * exits with 1 when that is no longer the parent, and takes the variable out, so that it reaches nobody further down. */
 #pragma once
 #include "base.h"
 #include "log.h"
 #include <sys/types.h>
 
 enum { EXIT_USAGE = 2, EXIT_CONFIG = 78 };
+#define PROGRAM_PARENT "RECONCILED_PARENT"
 
 struct program {
 	const char *name;        /* "reconciled-watcher" */
