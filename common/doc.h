@@ -11,7 +11,8 @@ struct doc_node {
 	enum json_type type;
 	struct span key;  /* unescaped member name; absent for array elements and the root */
 	struct span text; /* scalars: the JSON text, strings with their quotes; containers: unused */
-	struct doc_node *child, *last, *next; /* first and last member or element; sibling */
+	struct doc_node *child, *last; /* first and last member or element */
+	struct doc_node *next, *prev;  /* siblings */
 	uint32_t count;
 };
 
@@ -31,7 +32,7 @@ struct span doc_keep(struct doc *d, struct span bytes);    /* a copy in the aren
 struct doc_node *doc_get(const struct doc_node *object, const char *key);
 struct doc_node *doc_get_span(const struct doc_node *object, struct span key);
 struct doc_node *doc_path(const struct doc_node *object, ...) __attribute__((sentinel));
-/* Unescaped text of a string node in the arena; absent span for NULL, null or another type. */
+/* Unescaped text of a string node in the arena; absent span for NULL, null, another type, or a text with \u0000. */
 struct span doc_string(struct doc *d, const struct doc_node *n);
 bool doc_is(struct doc *d, const struct doc_node *n, const char *text);
 int doc_int(const struct doc_node *n, int64_t *ret); /* as json_int */
@@ -47,7 +48,8 @@ struct doc_node *doc_copy(struct doc *d, const struct doc_node *n); /* deep, of 
 /* Puts value under key in the place of the old one, or last; value NULL removes. Returns value. */
 struct doc_node *doc_set(struct doc *d, struct doc_node *object, const char *key, struct doc_node *value);
 struct doc_node *doc_set_span(struct doc *d, struct doc_node *object, struct span key, struct doc_node *value);
-bool doc_remove(struct doc_node *container, const struct doc_node *member); /* member or element; by identity */
+/* Takes out a member or element, by identity; doc_each goes on behind the one that is removed. False: it is not in there. */
+bool doc_remove(struct doc_node *container, const struct doc_node *member);
 void doc_append(struct doc_node *array, struct doc_node *element);
 /* The object under key, made if absent or not an object. */
 struct doc_node *doc_ensure_object(struct doc *d, struct doc_node *object, const char *key);

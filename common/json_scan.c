@@ -70,8 +70,7 @@ enum json_type json_type_of(struct span value)
 
 /* ---- walking text that was checked before: ends are found by brackets and quotes alone ---- */
 
-/* The end of the string whose opening quote is at text[at]. */
-static size_t skip_string(struct span text, size_t at)
+size_t json_string_end(struct span text, size_t at)
 {
 	for (at++; at < text.len; at++) {
 		at += json_plain_bytes(text.at + at, text.len - at);
@@ -89,7 +88,7 @@ static size_t skip_container(struct span text, size_t at)
 	while (at < text.len) {
 		char c = text.at[at];
 		if (c == '"') {
-			at = skip_string(text, at);
+			at = json_string_end(text, at);
 			continue;
 		}
 		at++;
@@ -106,7 +105,7 @@ static size_t skip_value(struct span text, size_t at)
 	if (at == text.len)
 		return at;
 	if (text.at[at] == '"')
-		return skip_string(text, at);
+		return json_string_end(text, at);
 	if (text.at[at] == '{' || text.at[at] == '[')
 		return skip_container(text, at);
 	while (at < text.len && !json_is_space(text.at[at]) && !strchr(",]}", text.at[at]))
@@ -127,7 +126,7 @@ bool json_each(struct span container, struct json_iter *it, struct span *ret_key
 		return false;
 	struct span key = {NULL, 0};
 	if (json_type_of(container) == JSON_OBJECT) {
-		size_t end = skip_string(container, at);
+		size_t end = json_string_end(container, at);
 		key = (struct span){container.at + at, end - at};
 		at = skip_space(container, end);
 		at = skip_space(container, at < container.len ? at + 1 : at); /* the colon */
@@ -207,7 +206,7 @@ static int string_inside(struct span value, struct span *ret)
 	enum json_type type = json_type_of(value);
 	if (type == JSON_NONE || type == JSON_NULL)
 		return -ENODATA;
-	size_t start = skip_space(value, 0), end = type == JSON_STRING ? skip_string(value, start) : 0;
+	size_t start = skip_space(value, 0), end = type == JSON_STRING ? json_string_end(value, start) : 0;
 	if (end < start + 2)
 		return -EINVAL;
 	*ret = (struct span){value.at + start + 1, end - start - 2};
