@@ -1,0 +1,34 @@
+#!/bin/sh
+# Certificates for tests, good for two days. usage: pki.sh FOLDER
+#
+#   ca         root                                other-ca  another root
+#   both       for kube.example.test and 127.0.0.1 named     for kube.example.test only
+#   address    for 127.0.0.1 only                  expired   for 127.0.0.1, no longer valid
+#   client     O=ops, CN=jane                      stranger  the same, of the other root
+set -eu
+cd "$1"
+key() { openssl ecparam -name prime256v1 -genkey -noout -out "$1.key"; }
+root() {
+	key "$1"
+	openssl req -x509 -new -key "$1.key" -subj "/CN=test $1" -days 2 -addext basicConstraints=critical,CA:TRUE -out "$1.crt"
+}
+sign() { # NAME ISSUER DAYS SUBJECT EXTENSIONS
+	key "$1"
+	openssl req -new -key "$1.key" -subj "$4" -out "$1.csr"
+	echo "$5" > "$1.ext"
+	openssl x509 -req -in "$1.csr" -CA "$2.crt" -CAkey "$2.key" -CAcreateserial -days "$3" -extfile "$1.ext" -out "$1.crt"
+	rm "$1.csr" "$1.ext"
+}
+{
+	root ca
+	root other-ca
+	sign both ca 2 /CN=both subjectAltName=DNS:kube.example.test,IP:127.0.0.1
+	sign named ca 2 /CN=named subjectAltName=DNS:kube.example.test
+	sign address ca 2 /CN=address subjectAltName=IP:127.0.0.1
+	sign expired ca -1 /CN=expired subjectAltName=IP:127.0.0.1
+	sign client ca 2 /O=ops/CN=jane extendedKeyUsage=clientAuth
+	sign stranger other-ca 2 /O=ops/CN=jane extendedKeyUsage=clientAuth
+} 2> pki.log || {
+	cat pki.log >&2
+	exit 1
+}
