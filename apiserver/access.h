@@ -1,0 +1,24 @@
+/* Who may come in: the bearer token, TLS and client certificates. The only user of GnuTLS, which
+ * libmicrohttpd's TLS is. */
+#pragma once
+#include "base.h"
+#include <microhttpd.h>
+#include <pthread.h>
+
+struct access {
+	char *token;	  /* NULL: none wanted; changes on reload */
+	char *cert, *key; /* PEM; NULL: plain HTTP */
+	char *client_ca;  /* PEM; NULL: client certificates are not asked for */
+	pthread_mutex_t lock;
+	const char *token_file;
+};
+
+/* Reads the files that are named (NULL: not given). */
+int access_init(struct access *a, const char *token_file, const char *cert_file, const char *key_file,
+		const char *client_ca_file, struct err *err);
+void access_done(struct access *a);
+/* Reads the token file again; the old token stays on failure. Any thread. */
+int access_reload(struct access *a, struct err *err);
+/* Whether the request comes from somebody who is allowed to. authorization: the header, or NULL. Any thread.
+ */
+bool access_allowed(struct access *a, struct MHD_Connection *connection, const char *authorization);

@@ -1,0 +1,29 @@
+#include "base64.h"
+
+static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+void base64_encode(struct buf *out, struct span s)
+{
+	for (size_t i = 0; i < s.len; i += 3) {
+		size_t n = MIN(s.len - i, (size_t)3);
+		uint32_t bits = 0;
+		for (size_t k = 0; k < 3; k++)
+			bits = bits << 8 | (k < n ? (unsigned char)s.at[i + k] : 0);
+		for (size_t k = 0; k < 4; k++)
+			buf_putc(out, k <= n ? alphabet[bits >> (18 - 6 * k) & 63] : '=');
+	}
+}
+
+bool base64_valid(struct span s)
+{
+	if (s.len % 4)
+		return false;
+	size_t padding = 0;
+	for (size_t i = 0; i < s.len; i++) {
+		bool pad = s.at[i] == '=';
+		if (pad ? i + 2 < s.len : padding || !s.at[i] || !strchr(alphabet, s.at[i]))
+			return false;
+		padding += pad;
+	}
+	return true;
+}

@@ -1,0 +1,322 @@
+#include "collector.h"
+#include "crd.h"
+#include "kinds.h"
+#include "remove.h"
+#include <stdio.h>
+#include <time.h>
+
+enum { OWNERS_MAX = 16, PAUSE_MS = 50 };
+
+struct owner {
+	char uid[64];
+	struct span kind, api_version; /* JSON strings, in the dependent's text */
+};
+
+struct dependent {
+	struct object *o; /* a reference */
+	struct owner owners[OWNERS_MAX];
+	size_t n; /* owners beyond OWNERS_MAX are taken to be there */
+	bool more;
+};
+
+struct sweep {
+	struct storage *s;
+	int64_t now;
+	const struct object **by_uid; /* open addressing, a power of two */
+	size_t slots;
+	struct dependent *dependents;
+	size_t n_dependents;
+	struct object **deleting; /* references */
+	size_t n_deleting, changes;
+};
+
+/* ---- what there is ---- */
+
+static void index_uids(struct sweep *w)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < w->s->n_kinds; i++)
+		n += w->s->kinds[i]->n_objects;
+	for (w->slots = 64; w->slots < 2 * n; w->slots *= 2)
+		;
+	w->by_uid = xcalloc(w->slots, sizeof(*w->by_uid));
+	for (size_t i = 0; i < w->s->n_kinds; i++)
+		for (size_t j = 0; j < w->s->kinds[i]->n_objects; j++) {
+			const struct object *o = w->s->kinds[i]->objects[j];
+			size_t at = hash_bytes(o->uid, strlen(o->uid), HASH_SEED) & (w->slots - 1);
+			while (w->by_uid[at])
+				at = (at + 1) & (w->slots - 1);
+			w->by_uid[at] = o;
+		}
+}
+
+static const struct object *find_uid(const struct sweep *w, const char *uid)
+{
+	size_t at = hash_bytes(uid, strlen(uid), HASH_SEED) & (w->slots - 1);
+	while (w->by_uid[at] && strcmp(w->by_uid[at]->uid, uid) != 0)
+		at = (at + 1) & (w->slots - 1);
+	return w->by_uid[at];
+}
+
+static void read_owners(struct dependent *d)
+{
+	struct json_iter it = {0};
+	struct span key, ref, uid, list = json_get(d->o->metadata, "ownerReferences");
+	while (json_each(list, &it, &key, &ref)) {
+		if (d->n == OWNERS_MAX || json_string_raw(json_get(ref, "uid"), &uid) < 0 ||
+		    uid.len >= sizeof(d->owners[0].uid)) {
+			d->more = true;
+			continue;
+		}
+		struct owner *owner = &d->owners[d->n++];
+		snprintf(owner->uid, sizeof(owner->uid), SPAN_FMT, SPAN_ARG(uid));
+		owner->kind = json_get(ref, "kind");
+		owner->api_version = json_get(ref, "apiVersion");
+	}
+}
+
+static void gather(struct sweep *w)
+{
+	size_t owned = 0, deleting = 0;
+	for (size_t i = 0; i < w->s->n_kinds; i++)
+		for (size_t j = 0; j < w->s->kinds[i]->n_objects; j++) {
+			owned += w->s->kinds[i]->objects[j]->owned;
+			deleting += w->s->kinds[i]->objects[j]->deleting;
+		}
+	w->dependents = xcalloc(owned ? owned : 1, sizeof(*w->dependents));
+	w->deleting = xcalloc(deleting ? deleting : 1, sizeof(*w->deleting));
+	for (size_t i = 0; i < w->s->n_kinds; i++)
+		for (size_t j = 0; j < w->s->kinds[i]->n_objects; j++) {
+			struct object *o = w->s->kinds[i]->objects[j];
+			if (o->owned) {
+				struct dependent *d = &w->dependents[w->n_dependents++];
+				d->o = object_ref(o);
+				read_owners(d);
+			}
+			if (o->deleting)
+				w->deleting[w->n_deleting++] = object_ref(o);
+		}
+	if (owned)
+		index_uids(w);
+}
+
+static void sweep_done(struct sweep *w)
+{
+	for (size_t i = 0; i < w->n_dependents; i++)
+		object_unref(w->dependents[i].o);
+	for (size_t i = 0; i < w->n_deleting; i++)
+		object_unref(w->deleting[i]);
+	free(w->dependents);
+	free(w->deleting);
+	free(w->by_uid);
+}
+
+/* The object as stored now; NULL if it is gone or was created anew. */
+static struct object *current(const struct object *o)
+{
+	struct object *found = storage_find(o->kind, span_of(o->namespace), span_of(o->name));
+	return found && !strcmp(found->uid, o->uid) ? found : NULL;
+}
+
+static void delete_now(struct sweep *w, struct object *o)
+{
+	struct object *found = current(o);
+	if (!found || found->deleting)
+		return;
+	bool gone;
+	object_unref(remove_object(w->s, found, PROPAGATE_BACKGROUND, w->now, false, &gone));
+	w->changes++;
+}
+
+/* ---- owners ---- */
+
+static bool kind_served(const struct sweep *w, const struct owner *owner)
+{
+	_cleanup_(buf_done) struct buf version = {0}, kind = {0};
+	struct span group, v;
+	struct view view;
+	if (json_unescape(owner->api_version, &version) < 0 || json_unescape(owner->kind, &kind) < 0 ||
+	    !api_version_split(buf_span(&version), &group, &v) ||
+	    !view_find_kind(w->s, group, (struct span){0}, buf_span(&kind), &view))
+		return false;
+	view_done(&view);
+	return true;
+}
+
+static bool owner_there(const struct sweep *w, const struct object *o, const struct owner *owner)
+{
+	const struct object *found = find_uid(w, owner->uid);
+	if (found)
+		return !*found->namespace || !*o->namespace || !strcmp(found->namespace, o->namespace);
+	return !kind_served(w, owner);
+}
+
+static void collect_dependent(struct sweep *w, struct dependent *d)
+{
+	size_t gone = 0;
+	bool is_gone[OWNERS_MAX];
+	for (size_t i = 0; i < d->n; i++)
+		gone += is_gone[i] = !owner_there(w, d->o, &d->owners[i]);
+	if (!gone)
+		return;
+	if (gone == d->n && !d->more) {
+		delete_now(w, d->o);
+		return;
+	}
+	for (size_t i = 0; i < d->n; i++) {
+		struct object *o = is_gone[i] ? current(d->o) : NULL;
+		if (o) {
+			remove_owner(w->s, o, d->owners[i].uid);
+			w->changes++;
+		}
+	}
+}
+
+static bool depends_on(const struct dependent *d, const char *uid)
+{
+	for (size_t i = 0; i < d->n; i++)
+		if (!strcmp(d->owners[i].uid, uid))
+			return true;
+	return false;
+}
+
+/* ---- what is being deleted ---- */
+
+static bool has_finalizer(const struct object *o, const char *where, const char *name)
+{
+	struct json_iter it = {0};
+	struct span key, value, list = json_path(o->text, where, "finalizers", NULL);
+	while (list.at && json_type_of(list) == JSON_ARRAY && json_each(list, &it, &key, &value))
+		if (json_string_is(value, name))
+			return true;
+	return false;
+}
+
+static void release(struct sweep *w, const struct object *o, const char *finalizer, bool spec)
+{
+	struct object *found = current(o);
+	if (found) {
+		remove_finalizer(w->s, found, finalizer, spec);
+		w->changes++;
+	}
+}
+
+static void delete_foreground(struct sweep *w, struct object *o)
+{
+	bool left = false;
+	for (size_t i = 0; i < w->n_dependents; i++) {
+		if (!depends_on(&w->dependents[i], o->uid))
+			continue;
+		delete_now(w, w->dependents[i].o);
+		left |= current(w->dependents[i].o) != NULL;
+	}
+	if (!left)
+		release(w, o, FINALIZER_FOREGROUND, false);
+}
+
+static void orphan(struct sweep *w, struct object *o)
+{
+	for (size_t i = 0; i < w->n_dependents; i++) {
+		struct object *found =
+		    depends_on(&w->dependents[i], o->uid) ? current(w->dependents[i].o) : NULL;
+		if (found) {
+			remove_owner(w->s, found, o->uid);
+			w->changes++;
+		}
+	}
+	release(w, o, FINALIZER_ORPHAN, false);
+}
+
+/* Deletes all of kind, in the namespace if one is given; false while something is left. */
+static bool empty(struct sweep *w, struct kind *kind, const char *namespace)
+{
+	struct snapshot snap = {0};
+	struct span none = {0};
+	storage_snapshot(w->s, kind, w->s->rv, namespace ? span_of(namespace) : none, none, none, false,
+			 SIZE_MAX, NULL, NULL, &snap);
+	bool left = false;
+	for (size_t i = 0; i < snap.n; i++) {
+		delete_now(w, snap.objects[i]);
+		left |= current(snap.objects[i]) != NULL;
+	}
+	snapshot_done(&snap);
+	return !left;
+}
+
+static void end_namespace(struct sweep *w, struct object *o)
+{
+	bool clean = true;
+	for (size_t i = 0; i < w->s->n_kinds; i++) {
+		struct kind *kind = w->s->kinds[i];
+		if (kind->storage == kind && kind->def->scope == NAMESPACED)
+			clean &= empty(w, kind, o->name);
+	}
+	if (clean)
+		release(w, o, "kubernetes", true);
+}
+
+static void end_definition(struct sweep *w, struct object *o)
+{
+	struct kind *kind = crd_kind(w->s, o);
+	if (kind && !empty(w, kind, NULL))
+		return;
+	if (kind)
+		kinds_withdraw(w->s, kind);
+	release(w, o, CRD_FINALIZER, false);
+}
+
+static void advance_deletion(struct sweep *w, struct object *o)
+{
+	if (!current(o))
+		return;
+	if (has_finalizer(o, "metadata", FINALIZER_ORPHAN))
+		orphan(w, o);
+	else if (has_finalizer(o, "metadata", FINALIZER_FOREGROUND))
+		delete_foreground(w, o);
+	else if (has_finalizer(o, "metadata", CRD_FINALIZER) &&
+		 !strcmp(o->kind->def->plural, "customresourcedefinitions"))
+		end_definition(w, o);
+	else if (has_finalizer(o, "spec", "kubernetes") && !strcmp(o->kind->def->plural, "namespaces"))
+		end_namespace(w, o);
+}
+
+size_t collector_sweep(struct storage *s, int64_t now)
+{
+	struct sweep w = {.s = s, .now = now};
+	s->dirty = false;
+	gather(&w);
+	for (size_t i = 0; i < w.n_deleting; i++)
+		advance_deletion(&w, w.deleting[i]);
+	for (size_t i = 0; i < w.n_dependents; i++)
+		collect_dependent(&w, &w.dependents[i]);
+	sweep_done(&w);
+	return w.changes;
+}
+
+/* ---- the thread ---- */
+
+static void *run(void *arg)
+{
+	struct storage *s = arg;
+	storage_lock(s);
+	while (!s->stopping) {
+		if (!s->dirty) {
+			pthread_cond_wait(&s->work, &s->lock);
+			continue;
+		}
+		collector_sweep(s, clock_realtime_ns() / NS_PER_S);
+		/* A burst of deletions is one sweep, and requests come first. */
+		storage_unlock(s);
+		struct timespec pause = {.tv_nsec = PAUSE_MS * NS_PER_MS};
+		nanosleep(&pause, NULL);
+		storage_lock(s);
+	}
+	storage_unlock(s);
+	return NULL;
+}
+
+int collector_start(struct storage *s, pthread_t *ret)
+{
+	int r = pthread_create(ret, NULL, run, s);
+	return -r;
+}
