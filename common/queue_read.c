@@ -96,7 +96,7 @@ uint64_t shm_queue_layout_hash(void)
 	    AT(shm_detail, lease_count),
 	    AT(shm_detail, lease_priority),
 	    AT(shm_detail, lease_flags),
-	    AT(shm_detail, lease_killing),
+	    
 	    AT(shm_detail, lease_objects),
 	    AT(shm_detail, generation),
 	    AT(shm_detail, lease_added_at), AT(shm_detail, granted_at),

@@ -133,7 +133,7 @@ struct shm_slot {
 _Static_assert(sizeof(struct shm_slot) == 64, "a slot is one cache line");
 #define SHM_SLOTS_PER_BLOCK (SHM_BLOCK / sizeof(struct shm_slot))
 
-#define SHM_CRASHES_MAX 16u /* what quarantine.crashes can be at most */
+#define SHM_CRASHES_MAX 16u /* what quarantine.crashes can be at most: config_keys.c has the same number */
 
 /* An object that caused an add, when it is not the key's own: a text "kind\0namespace\0name". 0: none. */
 struct shm_causes {
@@ -164,8 +164,7 @@ struct shm_detail {
 	uint16_t lease_count;
 	int32_t lease_priority;
 	uint8_t lease_flags;   /* SHM_SLOT_* */
-	uint8_t lease_killing; /* 1: over its end, SIGKILL was sent */
-	uint8_t spare[2];
+	uint8_t spare[3];
 	struct shm_causes lease_objects;
 	uint64_t generation; /* of the grant: never twice in one region; 0: no lease */
 	int64_t lease_added_at, granted_at, deadline, lease_end;

@@ -197,7 +197,6 @@ static void lease_take(struct change *ch, const struct workqueue *wq, const stru
 	d->lease_flags = ch->s.flags;
 	d->lease_objects = d->objects;
 	d->lease_added_at = ch->s.added_at;
-	d->lease_killing = 0;
 	d->generation = generation;
 	d->granted_at = now;
 	d->deadline = now + wq->controllers[ch->s.controller].rules.timeout;
@@ -306,7 +305,7 @@ static void lease_clear(struct workqueue *wq, struct change *ch)
 	store_release_text(wq->store, d->lease_objects.first_object);
 	store_release_text(wq->store, d->lease_objects.last_object);
 	d->lease_objects = (struct shm_causes){0};
-	d->lease_causes = d->lease_ends = d->lease_flags = d->lease_killing = 0;
+	d->lease_causes = d->lease_ends = d->lease_flags = 0;
 	d->lease_count = 0;
 	d->lease_priority = 0;
 	d->lease_added_at = d->deadline = d->lease_end = 0;

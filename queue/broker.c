@@ -1,0 +1,284 @@
+#include "broker.h"
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+enum {
+	REQUESTS_A_TURN = 256, /* then timers and signals have their turn */
+	DUE_A_TURN = 4096,
+};
+#define HISTORY_BYTES	(UINT64_C(32) << 20)
+#define RESERVE_MOST	(UINT64_C(16) << 20)
+#define EVENT_TRANSPORT UINT64_C(0)
+#define EVENT_SIGNAL	UINT64_C(1)
+
+/* ---- start ---- */
+
+static int grow_region(void *ctx, uint64_t size)
+{
+	return region_grow(ctx, size);
+}
+
+static int check_space(const char *dir, const char *path, uint64_t budget, struct err *err)
+{
+	struct statvfs fs;
+	if (statvfs(dir, &fs) < 0)
+		return err_set(err, -errno, "cannot look at %s: %s", dir, strerror(errno));
+	uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize;
+	struct region old;
+	struct region_spec spec = shm_queue_spec();
+	if (region_read(path, &spec, &old, NULL) == 0) {
+		room += old.mapped;
+		region_done(&old);
+	}
+	if (room < budget)
+		return err_set(err, -ENOSPC,
+			       "%s has %llu bytes free, the queue may need %llu (budgets.queue): make the "
+			       "file system larger or set a smaller budget in reconciled.yaml",
+			       dir, (unsigned long long)room, (unsigned long long)budget);
+	return 0;
+}
+
+static int open_region(struct broker *b, const char *path, uint64_t budget, enum region_state *ret_state,
+		       struct err *err)
+{
+	struct region_spec spec = shm_queue_spec();
+	spec.max_size = MAX(budget / SHM_BLOCK * SHM_BLOCK, 64 * (uint64_t)SHM_BLOCK);
+	spec.initial_size = 4 * (uint64_t)SHM_BLOCK;
+	int rc = region_write(path, &spec, &b->region, ret_state, err);
+	if (rc < 0)
+		return rc;
+	struct region_header *h = region_header(&b->region);
+	b->store = (struct store){
+	    .at = b->region.at,
+	    .allocated = atomic_load_explicit(&h->allocated, memory_order_relaxed),
+	    .limit = h->max_size,
+	    .reserve = MAX(MIN(h->max_size / 16, RESERVE_MOST), 4 * (uint64_t)SHM_BLOCK),
+	    .grow = grow_region,
+	    .grow_ctx = &b->region,
+	};
+	return 0;
+}
+
+static uint64_t seed(void)
+{
+	return random_below(UINT64_MAX - 1) + 1;
+}
+
+static int recover(struct broker *b, struct err *err)
+{
+	int rc = store_recover(&b->store, err);
+	if (rc == 0)
+		rc = workqueue_init(&b->wq, &b->store, seed(), err);
+	if (rc < 0)
+		store_done(&b->store);
+	return rc;
+}
+
+/* What cannot be trusted is thrown away: the watcher is asked for all keys, because reconciling is
+ * level-triggered. */
+static int open_queue(struct broker *b, struct err *err)
+{
+	_cleanup_(free_ptr) char *path = xasprintf("%s/%s", b->program->region_dir, SHM_QUEUE_FILE);
+	uint64_t budget = b->config.main.queue_budget;
+	enum region_state state;
+	struct err why = {0};
+	int rc = check_space(b->program->region_dir, path, budget, err);
+	if (rc == 0)
+		rc = open_region(b, path, budget, &state, err);
+	if (rc < 0)
+		return rc;
+	if (state == REGION_REPLACED)
+		log_warning("the queue region was made anew; every key is enqueued again",
+			    LOG_S("text", err->text));
+	if (state == REGION_RECOVERED) {
+		rc = recover(b, &why);
+		if (rc == 0)
+			return 0;
+		log_error("the queue region cannot be trusted and is made anew; every key is enqueued again",
+			  LOG_S("path", path), LOG_S("text", why.text));
+		if (unlink(path) < 0)
+			return err_set(err, -errno, "cannot remove %s: %s", path, strerror(errno));
+		region_done(&b->region);
+		rc = open_region(b, path, budget, &state, err);
+		if (rc < 0)
+			return rc;
+	}
+	rc = store_format(&b->store, MIN(HISTORY_BYTES, b->store.limit / 8));
+	if (rc < 0)
+		return err_set(err, rc, "no room for %s: %s", path, strerror(-rc));
+	return workqueue_init(&b->wq, &b->store, seed(), err);
+}
+
+/* The whole of writeTimeout and killGrace (35 s otherwise), in milliseconds: for tests that wait for the end
+ * of a lease. */
+static void shorten_leases(struct broker *b _unused_)
+{
+#ifdef RECONCILED_FAULTS
+	const char *text = getenv("RECONCILED_TEST_WRITE_TIMEOUT_MS");
+	uint32_t ms;
+	if (!text || parse_u32(text, 0, 3600000, &ms) < 0)
+		return;
+	b->wq.kill_grace = MIN(b->wq.kill_grace, (int64_t)ms * NS_PER_MS);
+	b->wq.write_timeout = (int64_t)ms * NS_PER_MS - b->wq.kill_grace;
+	log_warning("leases are shortened for a test", LOG_I("ms", ms));
+#endif
+}
+
+static int add_event(struct broker *b, int fd, uint64_t tag, struct err *err)
+{
+	struct epoll_event e = {.events = EPOLLIN, .data.u64 = tag};
+	if (epoll_ctl(b->epoll, EPOLL_CTL_ADD, fd, &e) < 0)
+		return err_set(err, -errno, "epoll: %s", strerror(errno));
+	return 0;
+}
+
+int broker_open(struct broker *b, const struct program *program, struct err *err)
+{
+	*b =
+	    (struct broker){.program = program, .epoll = -1, .signals = -1, .out = {.limit = WIRE_MAX_BYTES}};
+	for (size_t i = 0; i < SHM_CONTROLLERS_MAX; i++)
+		TAILQ_INIT(&b->parked[i]);
+	b->started = clock_boottime_ns();
+	b->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (b->epoll < 0)
+		return err_set(err, -errno, "epoll: %s", strerror(errno));
+	b->procs.epoll = b->epoll;
+	b->leases.procs = &b->procs;
+	b->signals = program_signals(false);
+	if (b->signals < 0)
+		return err_set(err, b->signals, "signalfd: %s", strerror(-b->signals));
+	int rc = add_event(b, b->signals, EVENT_SIGNAL, err);
+	if (rc < 0)
+		return rc;
+	rc = broker_load(b, err);
+	if (rc < 0)
+		return -EBADMSG;
+	rc = open_queue(b, err);
+	if (rc < 0)
+		return rc;
+	b->incarnation = atomic_load_explicit(&region_header(&b->region)->incarnation, memory_order_relaxed);
+	shorten_leases(b);
+	broker_configure(b, b->started);
+	rc = lease_recover(&b->leases, &b->wq, err);
+	if (rc < 0)
+		return rc;
+	log_info("recovered", LOG_I("incarnation", b->incarnation), LOG_I("keys", b->wq.index.keys),
+		 LOG_I("leases", b->leases.len), LOG_I("bytes", (uint64_t)b->store.blocks * SHM_BLOCK));
+	broker_reap(b, b->started);
+	return 0;
+}
+
+int broker_listen(struct broker *b, struct err *err)
+{
+	_cleanup_(free_ptr) char *path = xasprintf("%s/queue.sock", b->program->runtime_dir);
+	int rc = transport_listen(path, &b->server, err);
+	if (rc == 0)
+		rc = add_event(b, transport_server_fd(b->server), EVENT_TRANSPORT, err);
+	if (rc == 0)
+		log_info("listening", LOG_S("path", path), LOG_I("incarnation", b->incarnation));
+	return rc;
+}
+
+/* ---- loop ---- */
+
+static bool read_requests(struct broker *b)
+{
+	for (int i = 0; i < REQUESTS_A_TURN; i++) {
+		struct transport_event event;
+		switch (transport_server_next(b->server, &event)) {
+		case TRANSPORT_NOTHING:
+			return false;
+		case TRANSPORT_REQUEST:
+			broker_request(b, &event);
+			break;
+		case TRANSPORT_CONNECTED:
+			break;
+		case TRANSPORT_GONE:
+			broker_gone(b, event.peer.pipe);
+			break;
+		}
+	}
+	return true;
+}
+
+static void read_signals(struct broker *b, int64_t now)
+{
+	struct signalfd_siginfo info;
+	while (read(b->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		if (info.ssi_signo == SIGHUP) {
+			broker_reload(b, "SIGHUP", now);
+			continue;
+		}
+		if (!b->stopping)
+			log_info("stopping; leases, delays and quarantine stay in the region",
+				 LOG_I("signal", info.ssi_signo));
+		b->stopping = true;
+	}
+}
+
+static void read_deaths(struct broker *b, int64_t now)
+{
+	for (struct proc *p; (p = procs_next_dead(&b->procs));)
+		lease_kill_orphans(&b->leases, p);
+	broker_reap(b, now);
+}
+
+struct over {
+	struct broker *broker;
+	int64_t now;
+};
+
+static void lease_is_over(void *ctx, uint32_t slot)
+{
+	struct over *over = ctx;
+	broker_lease_over(over->broker, slot, over->now);
+}
+
+static int timeout_ms(const struct broker *b, int64_t now, int64_t watchdog_at)
+{
+	int64_t next = MIN(workqueue_next(&b->wq, now), watchdog_at);
+	if (next == INT64_MAX)
+		return -1;
+	if (next <= now)
+		return 0;
+	/* Rounded up: waking before the time would only turn in circles. */
+	return (int)MIN((next - now + NS_PER_MS - 1) / NS_PER_MS, INT64_C(60000));
+}
+
+int broker_run(struct broker *b)
+{
+	int64_t every = program_watchdog_ns(), watchdog_at = every ? 0 : INT64_MAX;
+	bool more = false;
+	while (!b->stopping) {
+		struct epoll_event events[16];
+		int64_t now = clock_boottime_ns();
+		int n = epoll_wait(b->epoll, events, ARRAY_SIZE(events),
+				   more ? 0 : timeout_ms(b, now, watchdog_at));
+		if (n < 0 && errno != EINTR) {
+			log_error("epoll failed", LOG_E(errno));
+			return EXIT_FAILURE;
+		}
+		now = clock_boottime_ns();
+		bool transport = more;
+		for (int i = 0; i < n; i++) {
+			if (events[i].data.u64 == EVENT_SIGNAL)
+				read_signals(b, now);
+			else if (events[i].data.u64 == PROCS_EVENT)
+				read_deaths(b, now);
+			else
+				transport = true;
+		}
+		more = transport && read_requests(b);
+		now = clock_boottime_ns();
+		workqueue_tick(&b->wq, now, DUE_A_TURN, lease_is_over, &(struct over){b, now});
+		broker_serve_all(b, now);
+		if (now >= watchdog_at) {
+			program_notify("WATCHDOG=1");
+			watchdog_at = now + every;
+		}
+	}
+	return EXIT_SUCCESS;
+}

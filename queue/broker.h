@@ -1,0 +1,70 @@
+/* The broker: one loop around the pure workqueue. It owns the region, answers requests, and knows who is
+ * alive. One thread. */
+#pragma once
+#include "config.h"
+#include "lease.h"
+#include "peers.h"
+#include "program.h"
+#include "reports.h"
+#include "transport.h"
+#include "workqueue.h"
+
+struct broker {
+	const struct program *program;
+	struct region region;
+	struct store store;
+	struct workqueue wq;
+	uint64_t incarnation;
+	int64_t started;
+
+	struct config config;
+	struct transport_server *server;
+	struct procs procs;
+	struct leases leases;
+	struct peers peers;
+	struct peer_list parked[SHM_CONTROLLERS_MAX]; /* hosts that wait for a key, longest first */
+	struct reports reports;
+
+	int epoll, signals;
+	bool stopping;
+	int64_t full_logged; /* when a refused add was logged last */
+	struct buf out;	     /* for encoding answers */
+};
+
+/* broker.c: start and loop */
+int broker_open(struct broker *b, const struct program *program,
+		struct err *err); /* configuration, region, recovery; -EBADMSG: configuration */
+int broker_listen(struct broker *b, struct err *err);
+int broker_run(struct broker *b); /* until SIGTERM; the exit status */
+
+/* handlers.c: one function per message. The token is used up. */
+void broker_request(struct broker *b, const struct transport_event *event);
+void broker_gone(struct broker *b, uint32_t pipe);
+void broker_answer(struct broker *b, void *token, const struct wire *m);
+
+void broker_refuse_digest(struct broker *b, struct peer *p, uint16_t row, void *token);
+
+/* grants.c: keys out, leases back */
+void broker_serve(struct broker *b, uint16_t controller, int64_t now); /* parked hosts get what is ready */
+void broker_serve_all(struct broker *b, int64_t now);
+void broker_park(struct broker *b, struct peer *p, uint16_t controller, void *token);
+void broker_unpark(struct broker *b, struct peer *p); /* drops its POLL */
+/* Fills m for this host and records the lease. False: nothing for it now. m's spans are in the region: encode
+ * it at once. */
+bool broker_grant(struct broker *b, struct peer *p, uint16_t controller, bool done_stale, int64_t now,
+		  struct wire *m, struct wire_add_key reasons[2]);
+int broker_end_lease(struct broker *b, const struct wire_done *done, const char *how,
+		     int64_t now); /* -ESTALE */
+void broker_lose_lease(struct broker *b, struct lease *l, const char *why, int64_t now);
+void broker_reap(struct broker *b, int64_t now); /* leases whose holders are proven dead */
+void broker_lease_over(struct broker *b, uint32_t slot, int64_t now);
+
+/* files.c: the controllers' files */
+int broker_load(struct broker *b, struct err *err); /* reads them; broker_configure applies them */
+void broker_configure(struct broker *b, int64_t now);
+void broker_reload(struct broker *b, const char *why, int64_t now);
+/* The watcher's list: digests become the ones that hosts must have. */
+void broker_agree(struct broker *b, const struct wire_hello *hello, int64_t now);
+
+/* status.c */
+void broker_status(const struct broker *b, int64_t now, struct buf *out);

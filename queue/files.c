@@ -1,0 +1,170 @@
+/* The controllers' files as the broker needs them: limits, and whether everybody works with the same ones. */
+#include "broker.h"
+
+#define BY "queue"
+
+static struct workqueue_rules rules_of(const struct config_controller *c)
+{
+	return (struct workqueue_rules){
+	    .attempt =
+		{
+		    .limits = {c->base_delay_ns, c->max_delay_ns, c->jitter, c->qps, c->burst},
+		    .crashes = c->quarantine_crashes,
+		    .within = c->quarantine_within_ns,
+		    .park_for = c->quarantine_for_ns,
+		},
+	    .max_concurrent = c->max_concurrent,
+	    .timeout = c->reconciliation_timeout_ns,
+	};
+}
+
+static void log_errors(struct broker *b)
+{
+	for (size_t i = 0; i < b->config.errors.count; i++) {
+		const struct config_error *e = &b->config.errors.at[i];
+		log_at(e->warning ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR, "configuration",
+		       LOG_S("file", e->file), LOG_I("line", e->line), LOG_I("column", e->column),
+		       LOG_S("text", e->text));
+	}
+}
+
+static void configure(struct broker *b, const struct config_controller *c)
+{
+	uint16_t row;
+	bool new;
+	struct workqueue_rules rules = rules_of(c);
+	if (workqueue_open(&b->wq, c->name, &row, &new) < 0) {
+		const char *text = "64 controllers are in the queue already: this one gets no keys";
+		log_error(text, LOG_S("controller", c->name));
+		reports_set(&b->reports, BY, span_of(c->name), span_of("rows"), WIRE_STATE_FAILED,
+			    span_of(text));
+		return;
+	}
+	workqueue_configure(&b->wq, row, &rules);
+	if (new)
+		log_info("controller added", LOG_S("controller", c->name), LOG_S("digest", c->digest));
+}
+
+/* Rows whose file is gone. While any file is wrong nobody can say which controller it would have held, so
+ * nothing is dropped then. */
+static void drop_absent(struct broker *b, int64_t now)
+{
+	for (uint16_t i = 0; i < SHM_CONTROLLERS_MAX; i++) {
+		char name[sizeof(store_controller(&b->store, i)->name)];
+		memcpy(name, store_controller(&b->store, i)->name, sizeof(name));
+		if (!name[0] || config_find(&b->config, name))
+			continue;
+		if (b->config.errors.fatal > 0)
+			continue;
+		for (struct peer *p; (p = TAILQ_FIRST(&b->parked[i]));)
+			broker_unpark(b, p);
+		uint32_t n = workqueue_drop(&b->wq, i, now);
+		log_info("controller removed: it is no longer configured", LOG_S("controller", name),
+			 LOG_I("dropped", n));
+	}
+}
+
+int broker_load(struct broker *b, struct err *err)
+{
+	struct config fresh;
+	int rc = config_load(b->program->config_dir, &fresh, err);
+	if (rc < 0)
+		return rc;
+	config_done(&b->config);
+	b->config = fresh;
+	log_errors(b);
+	return 0;
+}
+
+void broker_configure(struct broker *b, int64_t now)
+{
+	/* First out, then in: the rows that are left can be used again. */
+	drop_absent(b, now);
+	for (size_t i = 0; i < b->config.count; i++)
+		configure(b, &b->config.controllers[i]);
+}
+
+void broker_reload(struct broker *b, const char *why, int64_t now)
+{
+	struct err err = {0};
+	program_notify("RELOADING=1");
+	log_info("loading the configuration", LOG_S("why", why), LOG_S("from", b->program->config_dir));
+	if (broker_load(b, &err) < 0) {
+		log_error("the configuration could not be loaded; what was loaded before stays",
+			  LOG_S("text", err.text));
+		reports_set(&b->reports, BY, span_of(""), span_of("configuration"), WIRE_STATE_DEGRADED,
+			    span_of(err.text));
+	} else {
+		reports_set(&b->reports, BY, span_of(""), span_of("configuration"), WIRE_STATE_OK,
+			    span_of(""));
+		broker_configure(b, now);
+		for (uint16_t i = 0; i < SHM_CONTROLLERS_MAX; i++)
+			if (b->wq.controllers[i].configured)
+				workqueue_unpause(&b->wq, i);
+	}
+	program_notify("READY=1");
+}
+
+static bool same_as_ours(const struct broker *b, const struct wire_loaded *l)
+{
+	for (size_t i = 0; i < b->config.count; i++)
+		if (span_is(l->controller, b->config.controllers[i].name))
+			return span_is(l->digest, b->config.controllers[i].digest);
+	return false;
+}
+
+/* Hosts that wait with another file than the watcher's are sent away to load theirs again. */
+static void send_away(struct broker *b, uint16_t row)
+{
+	struct peer *p, *next;
+	for (p = TAILQ_FIRST(&b->parked[row]); p; p = next) {
+		next = TAILQ_NEXT(p, parked);
+		if (strcmp(p->digest, store_controller(&b->store, row)->digest) == 0)
+			continue;
+		void *token = p->poll;
+		TAILQ_REMOVE(&b->parked[row], p, parked);
+		p->poll = NULL;
+		broker_refuse_digest(b, p, row, token);
+	}
+}
+
+static void agree_on(struct broker *b, const struct wire_loaded *l, int64_t now)
+{
+	uint16_t row;
+	char digest[72] = {0};
+	memcpy(digest, l->digest.at, MIN(l->digest.len, sizeof(digest) - 1));
+	if (workqueue_find(&b->wq, l->controller, &row) < 0 || !b->wq.controllers[row].configured) {
+		const char *text = "the watcher has this controller, the broker's configuration does not: "
+				   "give both the same --config-dir";
+		log_warning(text, LOG_SP("controller", l->controller));
+		reports_set(&b->reports, BY, l->controller, span_of("digest"), WIRE_STATE_FAILED,
+			    span_of(text));
+		return;
+	}
+	if (!same_as_ours(b, l)) {
+		const char *text = "the watcher has loaded another version of this controller's file than "
+				   "the broker: send SIGHUP to both";
+		log_warning(text, LOG_SP("controller", l->controller));
+		reports_set(&b->reports, BY, l->controller, span_of("digest"), WIRE_STATE_DEGRADED,
+			    span_of(text));
+	} else {
+		reports_set(&b->reports, BY, l->controller, span_of("digest"), WIRE_STATE_OK, span_of(""));
+	}
+	if (strcmp(store_controller(&b->store, row)->digest, digest) == 0)
+		return;
+	uint32_t cleared = workqueue_set_digest(&b->wq, row, digest, now);
+	log_info("controller changed", LOG_SP("controller", l->controller), LOG_S("digest", digest),
+		 LOG_I("left_quarantine", cleared));
+	send_away(b, row);
+}
+
+void broker_agree(struct broker *b, const struct wire_hello *hello, int64_t now)
+{
+	bool same = true;
+	for (size_t i = 0; i < hello->loaded.len; i++)
+		same = same && same_as_ours(b, &hello->loaded.at[i]);
+	if (!same)
+		broker_reload(b, "the watcher has other controller files", now);
+	for (size_t i = 0; i < hello->loaded.len; i++)
+		agree_on(b, &hello->loaded.at[i], now);
+}

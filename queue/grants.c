@@ -1,0 +1,204 @@
+/* Keys go out to hosts and come back. */
+#include "broker.h"
+
+/* Spans of "kind\0namespace\0name". */
+static void split_object(struct span object, struct wire_add_key *ret)
+{
+	struct span *parts[] = {&ret->cause_kind, &ret->cause_namespace, &ret->cause_name};
+	const char *at = object.at, *end = object.at + object.len;
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		size_t n = strnlen(at, (size_t)(end - at));
+		*parts[i] = (struct span){at, n};
+		at += n + (at + n < end);
+	}
+}
+
+bool broker_grant(struct broker *b, struct peer *p, uint16_t controller, bool done_stale, int64_t now,
+		  struct wire *m, struct wire_add_key reasons[2])
+{
+	const struct shm_controller *row = store_controller(&b->store, controller);
+	/* Without an init to watch, the death of what it runs could never be proven. */
+	if (b->stopping || !p->jail || procs_dead(p->host) || procs_dead(p->jail) ||
+	    strcmp(row->digest, p->digest) != 0)
+		return false;
+	const struct workqueue_holder holder = {p->host->pid, p->jail->pid, p->host->start, p->jail->start};
+	struct workqueue_grant g;
+	int rc = workqueue_grant(&b->wq, controller, &holder, now, &g);
+	if (rc < 0)
+		log_error("no room for a lease: the region is full; raise budgets.queue in reconciled.yaml",
+			  LOG_S("controller", row->name));
+	if (rc <= 0)
+		return false;
+	lease_add(&b->leases, g.slot, g.generation, p->host, p->jail);
+	*m = (struct wire){.type = WIRE_TYPE_GRANT,
+			   .grant = {
+			       .incarnation = b->incarnation,
+			       .slot = g.slot,
+			       .generation = g.generation,
+			       .namespace = g.namespace,
+			       .name = g.name,
+			       .priority = g.priority,
+			       .attempt = g.attempt,
+			       .last_outcome = g.last_outcome,
+			       .last_reason = g.reason,
+			       .last_message = g.message,
+			       .deadline_ns = g.deadline,
+			       .lease_end_ns = g.lease_end,
+			       .done_stale = done_stale,
+			       .reasons = {reasons, g.n_causes},
+			   }};
+	for (size_t i = 0; i < g.n_causes; i++) {
+		reasons[i] = (struct wire_add_key){.namespace = g.namespace,
+						   .name = g.name,
+						   .cause = g.causes[i].event,
+						   .cause_namespace = g.namespace,
+						   .cause_name = g.name};
+		if (g.causes[i].object.len)
+			split_object(g.causes[i].object, &reasons[i]);
+	}
+	log_debug("key granted", LOG_S("controller", row->name), LOG_SP("namespace", g.namespace),
+		  LOG_SP("name", g.name), LOG_I("slot", g.slot), LOG_I("generation", g.generation),
+		  LOG_I("host", p->host->pid), LOG_I("attempt", g.attempt));
+	return true;
+}
+
+void broker_park(struct broker *b, struct peer *p, uint16_t controller, void *token)
+{
+	broker_unpark(b, p);
+	p->poll = token;
+	p->parked_at = controller;
+	TAILQ_INSERT_TAIL(&b->parked[controller], p, parked);
+}
+
+void broker_unpark(struct broker *b, struct peer *p)
+{
+	if (!p->poll)
+		return;
+	TAILQ_REMOVE(&b->parked[p->parked_at], p, parked);
+	transport_drop(p->poll);
+	p->poll = NULL;
+}
+
+void broker_serve(struct broker *b, uint16_t controller, int64_t now)
+{
+	struct peer *p, *next;
+	for (p = TAILQ_FIRST(&b->parked[controller]); p && workqueue_ready(&b->wq, controller, now);
+	     p = next) {
+		next = TAILQ_NEXT(p, parked);
+		struct wire m;
+		struct wire_add_key reasons[2];
+		if (!broker_grant(b, p, controller, false, now, &m, reasons))
+			continue;
+		void *token = p->poll;
+		p->poll = NULL;
+		TAILQ_REMOVE(&b->parked[controller], p, parked);
+		broker_answer(b, token, &m);
+	}
+}
+
+void broker_serve_all(struct broker *b, int64_t now)
+{
+	for (uint16_t i = 0; i < SHM_CONTROLLERS_MAX; i++)
+		if (!TAILQ_EMPTY(&b->parked[i]))
+			broker_serve(b, i, now);
+}
+
+static enum log_level level_of(const struct wire_done *done, const struct workqueue_end *end)
+{
+	if (end->to == SHM_STATE_QUARANTINED)
+		return LOG_LEVEL_WARNING;
+	return wire_outcome_is_failure(done->outcome) || done->outcome == WIRE_OUTCOME_EXEC_FAILED ||
+		       done->outcome == WIRE_OUTCOME_START_FAILED
+		   ? LOG_LEVEL_INFO
+		   : LOG_LEVEL_DEBUG;
+}
+
+int broker_end_lease(struct broker *b, const struct wire_done *done, const char *how, int64_t now)
+{
+	const struct shm_detail *d = workqueue_lease(&b->wq, done->slot, done->generation);
+	if (!d)
+		return -ESTALE;
+	char key[KEY_MAX_LEN + 1];
+	struct span namespace, name;
+	store_key(&b->store, store_slot(&b->store, (uint32_t)done->slot), &namespace, &name);
+	snprintf(key, sizeof(key), SPAN_FMT "/" SPAN_FMT, SPAN_ARG(namespace), SPAN_ARG(name));
+	uint16_t row = store_slot(&b->store, (uint32_t)done->slot)->controller;
+	uint32_t was = store_controller(&b->store, row)->pause;
+	struct workqueue_end end;
+	int rc = workqueue_done(&b->wq, done, now, &end);
+	if (rc < 0)
+		return rc;
+	struct lease *l = lease_find(&b->leases, (uint32_t)done->slot);
+	if (l)
+		lease_remove(&b->leases, l);
+	const struct shm_controller *c = store_controller(&b->store, row);
+	const char *message = end.to == SHM_STATE_QUARANTINED ? "quarantined"
+			      : end.to == SHM_STATE_WAITING   ? "retry scheduled"
+							      : how;
+	log_at(level_of(done, &end), message, LOG_S("controller", c->name), LOG_S("key", key),
+	       LOG_I("slot", done->slot), LOG_I("generation", done->generation),
+	       LOG_S("outcome", wire_outcome_name(done->outcome)), LOG_S("state", shm_state_name(end.to)),
+	       LOG_S("wait", shm_wait_name(end.wait)), LOG_I("delay_ms", end.delay / NS_PER_MS),
+	       LOG_I("attempt", end.attempt), LOG_I("duration_us", done->duration_us),
+	       LOG_SP("reason", done->reason), LOG_SP("text", done->message));
+	if (c->pause != was && c->pause != SHM_PAUSE_NONE)
+		log_warning("controller paused", LOG_S("controller", c->name),
+			    LOG_S("why", shm_pause_name(c->pause)),
+			    LOG_I("probe_ms", c->pause_delay / NS_PER_MS), LOG_S("text", c->pause_message));
+	else if (c->pause != was)
+		log_info("controller goes on", LOG_S("controller", c->name));
+	if (!b->wq.controllers[row].configured && b->config.errors.fatal == 0)
+		workqueue_drop(&b->wq, row, now);
+	return 0;
+}
+
+void broker_lose_lease(struct broker *b, struct lease *l, const char *why, int64_t now)
+{
+	const struct wire_done done = {
+	    .slot = l->slot,
+	    .generation = l->generation,
+	    .outcome = WIRE_OUTCOME_WORKER_LOST,
+	    .requeue_after_ms = -1,
+	    .message = span_of(why),
+	};
+	struct lease copy = *l;
+	if (broker_end_lease(b, &done, "lease ended", now) < 0) {
+		/* The region knows of no such lease: what was in memory is all that there is to end. */
+		l = lease_find(&b->leases, copy.slot);
+		if (l)
+			lease_remove(&b->leases, l);
+	}
+}
+
+void broker_reap(struct broker *b, int64_t now)
+{
+	for (struct lease *l; (l = lease_next_dead(&b->leases));) {
+		const struct shm_detail *d = workqueue_lease(&b->wq, l->slot, l->generation);
+		log_info("lease ended by proven death", LOG_I("slot", l->slot),
+			 LOG_I("generation", l->generation), LOG_I("host", l->host ? l->host->pid : 0),
+			 LOG_I("jail", l->jail ? l->jail->pid : 0), LOG_I("dead_ns", now),
+			 LOG_I("lease_end_ns", d ? d->lease_end : 0), LOG_I("killed_ns", l->over_at));
+		broker_lose_lease(b, l, "its worker and everything in its jail are dead", now);
+	}
+}
+
+void broker_lease_over(struct broker *b, uint32_t slot, int64_t now)
+{
+	struct lease *l = lease_find(&b->leases, slot);
+	if (!l)
+		return;
+	const struct shm_detail *d = workqueue_lease(&b->wq, l->slot, l->generation);
+	struct span namespace, name;
+	store_key(&b->store, store_slot(&b->store, slot), &namespace, &name);
+	log_warning(
+	    "lease over, killing",
+	    LOG_S("controller", store_controller(&b->store, store_slot(&b->store, slot)->controller)->name),
+	    LOG_SP("namespace", namespace), LOG_SP("name", name), LOG_I("slot", slot),
+	    LOG_I("generation", l->generation), LOG_I("host", l->host ? l->host->pid : 0),
+	    LOG_I("jail", l->jail ? l->jail->pid : 0), LOG_I("now_ns", now),
+	    LOG_I("lease_end_ns", d ? d->lease_end : 0));
+	if (!l->over_at)
+		l->over_at = now;
+	procs_kill(l->host);
+	procs_kill(l->jail);
+}

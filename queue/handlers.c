@@ -1,0 +1,434 @@
+/* One function per message. Each uses up the token. */
+#include "broker.h"
+
+void broker_answer(struct broker *b, void *token, const struct wire *m)
+{
+	struct err err = {0};
+	buf_reset(&b->out);
+	if (wire_encode(m, &b->out, &err) < 0 || buf_failed(&b->out)) {
+		log_error("an answer could not be encoded", LOG_S("type", wire_type_name(m->type)),
+			  LOG_S("text", err.text));
+		transport_drop(token);
+		return;
+	}
+	transport_answer(b->server, token, buf_span(&b->out));
+}
+
+static void refuse(struct broker *b, const struct peer *p, void *token, enum wire_refusal code,
+		   const char *text)
+{
+	log_warning("refused", LOG_S("peer", peer_name(p)), LOG_I("pid", p->pid),
+		    LOG_S("code", wire_refusal_name(code)), LOG_S("text", text));
+	broker_answer(b, token, &(struct wire){.type = WIRE_TYPE_REFUSED, .refused = {code, span_of(text)}});
+}
+
+static void acknowledge_done(struct broker *b, void *token, bool stale)
+{
+	broker_answer(b, token, &(struct wire){.type = WIRE_TYPE_DONE_ACK, .done_ack = {stale}});
+}
+
+void broker_refuse_digest(struct broker *b, struct peer *p, uint16_t row, void *token)
+{
+	char text[256];
+	const struct shm_controller *c = store_controller(&b->store, row);
+	snprintf(text, sizeof(text),
+		 "this worker has loaded another version of controller %s (%.12s) than the watcher (%.12s): "
+		 "it must load its file again",
+		 c->name, p->digest, c->digest);
+	reports_set(&b->reports, peer_name(p), span_of(c->name), span_of("digest"), WIRE_STATE_DEGRADED,
+		    span_of(text));
+	refuse(b, p, token, WIRE_REFUSAL_DIGEST, text);
+}
+
+/* ---- HELLO ---- */
+
+static bool check_hello(struct broker *b, struct peer *p, const struct wire_hello *h, void *token)
+{
+	char text[200];
+	if (h->version != WIRE_VERSION) {
+		snprintf(text, sizeof(text),
+			 "it speaks version %u of the messages, the broker version %u: install programs of "
+			 "one version",
+			 h->version, WIRE_VERSION);
+		refuse(b, p, token, WIRE_REFUSAL_VERSION, text);
+		return false;
+	}
+	if (h->role >= WIRE_ROLE_COUNT || (h->role == WIRE_ROLE_HOST && h->loaded.len != 1)) {
+		refuse(
+		    b, p, token, WIRE_REFUSAL_MALFORMED,
+		    "HELLO names no role that the broker knows, or a worker with not exactly one controller");
+		return false;
+	}
+	if (p->pid && h->pid != (uint32_t)p->pid) {
+		snprintf(text, sizeof(text),
+			 "HELLO says pid %u, the socket says %d: the broker must be able to see the process",
+			 h->pid, (int)p->pid);
+		refuse(b, p, token, WIRE_REFUSAL_MALFORMED, text);
+		return false;
+	}
+	return true;
+}
+
+static void copy_text(char *to, size_t room, struct span text)
+{
+	size_t n = MIN(text.len, room - 1);
+	memset(to, 0, room);
+	if (n)
+		memcpy(to, text.at, n);
+}
+
+static bool watch_processes(struct broker *b, struct peer *p, const struct wire_hello *h, void *token)
+{
+	struct err err = {0};
+	struct proc *host = NULL, *jail = NULL;
+	int rc = procs_get(&b->procs, h->pid, h->start_time, &host, &err);
+	if (rc == 0)
+		rc = procs_get(&b->procs, h->jail_pid, h->jail_start_time, &jail, &err);
+	if (rc == 0 && procs_dead(host))
+		rc = err_set(&err, -ESRCH, "no process %u started at %llu is seen", h->pid,
+			     (unsigned long long)h->start_time);
+	if (rc < 0) {
+		procs_put(&b->procs, host);
+		procs_put(&b->procs, jail);
+		refuse(b, p, token, WIRE_REFUSAL_MALFORMED, err.text);
+		return false;
+	}
+	procs_put(&b->procs, p->host);
+	procs_put(&b->procs, p->jail);
+	p->host = host;
+	p->jail = jail;
+	return true;
+}
+
+/* Keeps the lease that the host names, if it is its own, and ends any other that it has: a live host that
+ * does not name a lease has lost the result. */
+static bool settle_leases(struct broker *b, const struct peer *p, const struct wire_hello *h, int64_t now)
+{
+	const struct shm_detail *d = h->running ? workqueue_lease(&b->wq, h->slot, h->generation) : NULL;
+	bool known = d && d->host_pid == p->host->pid && d->host_start == p->host->start;
+	for (size_t i = 0; i < b->leases.len;) {
+		struct lease *l = &b->leases.at[i];
+		if (l->host != p->host || (known && l->slot == h->slot && l->generation == h->generation)) {
+			i++;
+			continue;
+		}
+		log_info("lease ended: its worker no longer has it", LOG_I("slot", l->slot),
+			 LOG_I("generation", l->generation), LOG_I("host", p->host->pid),
+			 LOG_S("instance", p->instance));
+		broker_lose_lease(b, l, "its worker lives and does not have it any more", now);
+	}
+	return known;
+}
+
+static void acknowledge_hello(struct broker *b, void *token, bool known, const struct wire_hello *h)
+{
+	struct wire_loaded want[SHM_CONTROLLERS_MAX];
+	size_t n = 0;
+	for (size_t i = 0; h->role == WIRE_ROLE_WATCHER && i < h->loaded.len && n < SHM_CONTROLLERS_MAX;
+	     i++) {
+		uint16_t row;
+		if (workqueue_find(&b->wq, h->loaded.at[i].controller, &row) == 0 &&
+		    !store_controller(&b->store, row)->swept)
+			want[n++] = h->loaded.at[i];
+	}
+	broker_answer(
+	    b, token,
+	    &(struct wire){
+		.type = WIRE_TYPE_HELLO_ACK,
+		.hello_ack = {.incarnation = b->incarnation, .running_known = known, .want_all = {want, n}}});
+	if (n)
+		log_info("all keys wanted", LOG_I("controllers", n));
+}
+
+static void hello_from_host(struct broker *b, struct peer *p, const struct wire_hello *h, void *token,
+			    int64_t now)
+{
+	if (!watch_processes(b, p, h, token))
+		return;
+	copy_text(p->controller, sizeof(p->controller), h->loaded.at[0].controller);
+	copy_text(p->digest, sizeof(p->digest), h->loaded.at[0].digest);
+	bool known = settle_leases(b, p, h, now);
+	uint16_t row;
+	bool found =
+	    workqueue_find(&b->wq, span_of(p->controller), &row) == 0 && b->wq.controllers[row].configured;
+	/* A result that stands is taken from anyone; a new key needs the file that everybody has. */
+	if (!known && !found) {
+		refuse(b, p, token, WIRE_REFUSAL_UNKNOWN_CONTROLLER,
+		       "the broker's configuration has no such controller: give all the same --config-dir");
+		return;
+	}
+	const char *digest = found ? store_controller(&b->store, row)->digest : "";
+	if (!known && digest[0] && strcmp(digest, p->digest) != 0) {
+		broker_refuse_digest(b, p, row, token);
+		return;
+	}
+	p->known = true;
+	if (!digest[0] || strcmp(digest, p->digest) == 0)
+		reports_set(&b->reports, peer_name(p), span_of(p->controller), span_of("digest"),
+			    WIRE_STATE_OK, span_of(""));
+	acknowledge_hello(b, token, known, h);
+}
+
+static void on_hello(struct broker *b, struct peer *p, const struct wire_hello *h, void *token, int64_t now)
+{
+	p->known = false;
+	broker_unpark(b, p);
+	if (!check_hello(b, p, h, token))
+		return;
+	p->role = h->role;
+	copy_text(p->instance, sizeof(p->instance), h->instance);
+	log_info("peer", LOG_S("role", wire_role_name(h->role)), LOG_I("pid", h->pid),
+		 LOG_S("instance", p->instance), LOG_I("jail", h->jail_pid), LOG_I("running", h->running));
+	/* The first HELLO of a process: what an older one of the same name reported is over. */
+	if (h->incarnation == 0 && h->role != WIRE_ROLE_CTL)
+		reports_forget(&b->reports, peer_name(p));
+	if (h->role == WIRE_ROLE_HOST) {
+		hello_from_host(b, p, h, token, now);
+		return;
+	}
+	if (h->role == WIRE_ROLE_WATCHER)
+		broker_agree(b, h, now);
+	p->known = true;
+	acknowledge_hello(b, token, false, h);
+}
+
+/* ---- keys ---- */
+
+static bool all_keys_named(const struct wire_add *add)
+{
+	for (size_t i = 0; i < add->keys.len; i++)
+		if (add->keys.at[i].name.len == 0)
+			return false;
+	return true;
+}
+
+static void log_full(struct broker *b, const struct wire_add *add, size_t accepted, const char *text,
+		     int64_t now)
+{
+	reports_set(&b->reports, "queue", span_of(""), span_of("region"), WIRE_STATE_DEGRADED, span_of(text));
+	if (b->full_logged && now - b->full_logged < 10 * NS_PER_S)
+		return;
+	b->full_logged = now;
+	log_warning("the region is full: keys were refused", LOG_SP("controller", add->controller),
+		    LOG_I("accepted", accepted), LOG_I("sent", add->keys.len), LOG_S("text", text));
+}
+
+static void on_add(struct broker *b, struct peer *p, const struct wire_add *add, void *token, int64_t now)
+{
+	uint16_t row;
+	if (p->role != WIRE_ROLE_WATCHER && p->role != WIRE_ROLE_CTL) {
+		refuse(b, p, token, WIRE_REFUSAL_MALFORMED, "only the watcher and reconcilectl add keys");
+		return;
+	}
+	if (workqueue_find(&b->wq, add->controller, &row) < 0 || !b->wq.controllers[row].configured) {
+		refuse(b, p, token, WIRE_REFUSAL_UNKNOWN_CONTROLLER,
+		       "the broker's configuration has no such controller: give all the same --config-dir");
+		return;
+	}
+	if (!all_keys_named(add)) {
+		refuse(b, p, token, WIRE_REFUSAL_MALFORMED, "a key without a name");
+		return;
+	}
+	char text[200] = "";
+	size_t n = 0;
+	for (; n < add->keys.len; n++) {
+		enum shm_state state;
+		if (workqueue_add(&b->wq, row, &add->keys.at[n], now, &state) < 0)
+			break;
+		log_debug("key added", LOG_SP("controller", add->controller),
+			  LOG_SP("namespace", add->keys.at[n].namespace),
+			  LOG_SP("name", add->keys.at[n].name),
+			  LOG_S("cause", wire_cause_name(add->keys.at[n].cause)),
+			  LOG_S("state", shm_state_name(state)));
+	}
+	if (n < add->keys.len) {
+		snprintf(text, sizeof(text),
+			 "the queue is full (budgets.queue: %llu bytes): raise it in reconciled.yaml, or "
+			 "find out why keys pile up",
+			 (unsigned long long)b->store.limit);
+		log_full(b, add, n, text, now);
+	} else if (b->full_logged) {
+		b->full_logged = 0;
+		reports_set(&b->reports, "queue", span_of(""), span_of("region"), WIRE_STATE_OK, span_of(""));
+	}
+	broker_answer(b, token,
+		      &(struct wire){.type = WIRE_TYPE_ADD_ACK, .add_ack = {(uint32_t)n, span_of(text)}});
+}
+
+/* The row that this host may have keys of; answers for it where there is none. */
+static bool may_poll(struct broker *b, struct peer *p, uint64_t incarnation, void *token, uint16_t *ret_row)
+{
+	if (p->role != WIRE_ROLE_HOST) {
+		refuse(b, p, token, WIRE_REFUSAL_MALFORMED, "only workers ask for keys");
+		return false;
+	}
+	if (incarnation != b->incarnation) {
+		refuse(b, p, token, WIRE_REFUSAL_INCARNATION, "the broker was started anew: say HELLO first");
+		return false;
+	}
+	if (workqueue_find(&b->wq, span_of(p->controller), ret_row) < 0 ||
+	    !b->wq.controllers[*ret_row].configured) {
+		refuse(b, p, token, WIRE_REFUSAL_UNKNOWN_CONTROLLER,
+		       "the broker's configuration no longer has this controller");
+		return false;
+	}
+	const char *digest = store_controller(&b->store, *ret_row)->digest;
+	if (digest[0] && strcmp(digest, p->digest) != 0) {
+		broker_refuse_digest(b, p, *ret_row, token);
+		return false;
+	}
+	if (lease_of_host(&b->leases, p->host->pid, p->host->start)) {
+		refuse(b, p, token, WIRE_REFUSAL_NO_HELLO,
+		       "this worker has a key already: HELLO tells whether it lost it");
+		return false;
+	}
+	return true;
+}
+
+static void on_poll(struct broker *b, struct peer *p, const struct wire_poll *poll, void *token, int64_t now)
+{
+	uint16_t row;
+	if (!may_poll(b, p, poll->incarnation, token, &row))
+		return;
+	struct wire m;
+	struct wire_add_key reasons[2];
+	if (broker_grant(b, p, row, false, now, &m, reasons))
+		broker_answer(b, token, &m);
+	else
+		broker_park(b, p, row, token);
+}
+
+static void on_done(struct broker *b, struct peer *p, const struct wire_done *done, void *token, int64_t now)
+{
+	if (p->role != WIRE_ROLE_HOST || done->outcome >= WIRE_OUTCOME_COUNT) {
+		refuse(b, p, token, WIRE_REFUSAL_MALFORMED,
+		       "DONE comes from a worker and has an outcome that the broker knows");
+		return;
+	}
+	const struct shm_detail *d = workqueue_lease(&b->wq, done->slot, done->generation);
+	bool own = d && d->host_pid == p->host->pid && d->host_start == p->host->start;
+	bool stale = !own || broker_end_lease(b, done, "done", now) < 0;
+	if (stale)
+		log_info("stale result ignored", LOG_S("instance", p->instance), LOG_I("slot", done->slot),
+			 LOG_I("generation", done->generation),
+			 LOG_S("outcome", wire_outcome_name(done->outcome)));
+	uint16_t row;
+	struct wire m;
+	struct wire_add_key reasons[2];
+	bool more = !done->drain && done->incarnation == b->incarnation &&
+		    !lease_of_host(&b->leases, p->host->pid, p->host->start) &&
+		    workqueue_find(&b->wq, span_of(p->controller), &row) == 0;
+	if (more && broker_grant(b, p, row, stale, now, &m, reasons))
+		broker_answer(b, token, &m);
+	else
+		acknowledge_done(b, token, stale);
+}
+
+/* ---- the rest ---- */
+
+static void on_report(struct broker *b, struct peer *p, const struct wire_report *r, void *token)
+{
+	reports_set(&b->reports, peer_name(p), r->controller, r->topic, r->state, r->message);
+	acknowledge_done(b, token, false);
+}
+
+static void on_swept(struct broker *b, struct peer *p, const struct wire_swept *s, void *token)
+{
+	uint16_t row;
+	if (p->role != WIRE_ROLE_WATCHER || workqueue_find(&b->wq, s->controller, &row) < 0) {
+		refuse(b, p, token, WIRE_REFUSAL_UNKNOWN_CONTROLLER,
+		       "SWEPT comes from the watcher and names a controller");
+		return;
+	}
+	workqueue_swept(&b->wq, row);
+	log_info("all keys are in", LOG_SP("controller", s->controller));
+	acknowledge_done(b, token, false);
+}
+
+static void on_status(struct broker *b, void *token, int64_t now)
+{
+	_cleanup_(buf_done) struct buf json = {.limit = 4194304};
+	broker_status(b, now, &json);
+	broker_answer(b, token,
+		      &(struct wire){.type = WIRE_TYPE_STATUS_REPLY, .status_reply = {buf_span(&json)}});
+}
+
+static void dispatch(struct broker *b, struct peer *p, const struct wire *m, void *token, int64_t now)
+{
+	/* Whoever may connect may look; all else begins with HELLO. */
+	if (m->type != WIRE_TYPE_HELLO && m->type != WIRE_TYPE_STATUS && !p->known) {
+		refuse(b, p, token, WIRE_REFUSAL_NO_HELLO, "the first message of a connection is HELLO");
+		return;
+	}
+	switch (m->type) {
+	case WIRE_TYPE_HELLO:
+		on_hello(b, p, &m->hello, token, now);
+		return;
+	case WIRE_TYPE_ADD:
+		on_add(b, p, &m->add, token, now);
+		return;
+	case WIRE_TYPE_POLL:
+		on_poll(b, p, &m->poll, token, now);
+		return;
+	case WIRE_TYPE_DONE:
+		on_done(b, p, &m->done, token, now);
+		return;
+	case WIRE_TYPE_REPORT:
+		on_report(b, p, &m->report, token);
+		return;
+	case WIRE_TYPE_SWEPT:
+		on_swept(b, p, &m->swept, token);
+		return;
+	case WIRE_TYPE_STATUS:
+		on_status(b, token, now);
+		return;
+	case WIRE_NONE:
+	case WIRE_TYPE_HELLO_ACK:
+	case WIRE_TYPE_REFUSED:
+	case WIRE_TYPE_ADD_ACK:
+	case WIRE_TYPE_DONE_ACK:
+	case WIRE_TYPE_GRANT:
+	case WIRE_TYPE_CANCEL:
+	case WIRE_TYPE_STATUS_REPLY:
+	case WIRE_TYPE_COUNT:
+		break;
+	}
+	refuse(b, p, token, WIRE_REFUSAL_MALFORMED, "that message is an answer, not a request");
+}
+
+void broker_request(struct broker *b, const struct transport_event *event)
+{
+	struct peer *p = peers_find(&b->peers, event->peer.pipe);
+	if (!p && b->peers.len >= PEERS_MAX) {
+		transport_drop(event->token);
+		transport_close_peer(b->server, event->peer.pipe);
+		log_warning("too many connections: one was closed", LOG_I("pid", event->peer.pid),
+			    LOG_I("most", PEERS_MAX));
+		return;
+	}
+	if (!p) {
+		p = peers_add(&b->peers, event->peer.pipe, event->peer.pid);
+		p->role = WIRE_ROLE_COUNT;
+	}
+	struct wire m = {0};
+	struct err err = {0};
+	if (wire_decode(event->bytes, &m, &err) < 0)
+		refuse(b, p, event->token, WIRE_REFUSAL_MALFORMED, err.text);
+	else
+		dispatch(b, p, &m, event->token, clock_boottime_ns());
+	wire_done(&m);
+}
+
+void broker_gone(struct broker *b, uint32_t pipe)
+{
+	struct peer *p = peers_find(&b->peers, pipe);
+	if (!p)
+		return;
+	if (p->known && p->role != WIRE_ROLE_CTL)
+		log_info("peer gone", LOG_S("role", wire_role_name(p->role)), LOG_I("pid", p->pid),
+			 LOG_S("instance", p->instance));
+	broker_unpark(b, p);
+	procs_put(&b->procs, p->host);
+	procs_put(&b->procs, p->jail);
+	peers_remove(&b->peers, p);
+}

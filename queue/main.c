@@ -1,0 +1,41 @@
+#include "broker.h"
+#include <unistd.h>
+
+static const char about[] =
+    "The broker of the workqueues: keys in from the watcher, out to the workers, one named queue per "
+    "controller, kept in\n"
+    "REGION-DIR/queue.shm. It may be killed at any moment; the next start goes on where this one ended.\n";
+
+static int fail(const struct err *err, int status)
+{
+	log_error(err->text);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct program program;
+	static struct broker broker;
+	struct err err = {0};
+	int at = program_options(&program, "reconciled-queue", "reconciled-queue [OPTION]...", about,
+				 (const struct program_option[]){{0}}, argc, argv);
+	if (at < argc) {
+		err_set(&err, -EINVAL, "unexpected argument '%s': see --help", argv[at]);
+		return fail(&err, EXIT_USAGE);
+	}
+	if (program_folder(program.runtime_dir, &err) < 0 || program_folder(program.region_dir, &err) < 0 ||
+	    program_lock(program.runtime_dir, "queue", &err) < 0)
+		return fail(&err, EXIT_FAILURE);
+	int rc = broker_open(&broker, &program, &err);
+	if (rc < 0)
+		return fail(&err, rc == -EBADMSG ? EXIT_CONFIG : EXIT_FAILURE);
+	if (broker_listen(&broker, &err) < 0)
+		return fail(&err, EXIT_FAILURE);
+	program_notify("READY=1");
+	int status = broker_run(&broker);
+	program_notify("STOPPING=1");
+	/* Whatever is not written to a socket by now is asked for again by its peer; the region is complete
+	 * after every transition. */
+	transport_server_free(broker.server);
+	_exit(status);
+}

@@ -1,0 +1,38 @@
+#include "peers.h"
+
+struct peer *peers_find(struct peers *ps, uint32_t pipe)
+{
+	for (struct peer *p = ps->list; p; p = p->next)
+		if (p->pipe == pipe)
+			return p;
+	return NULL;
+}
+
+struct peer *peers_add(struct peers *ps, uint32_t pipe, pid_t pid)
+{
+	struct peer *p = xcalloc(1, sizeof(*p));
+	p->pipe = pipe;
+	p->pid = pid;
+	p->since = clock_realtime_ns() / NS_PER_S;
+	p->next = ps->list;
+	ps->list = p;
+	ps->len++;
+	return p;
+}
+
+void peers_remove(struct peers *ps, struct peer *p)
+{
+	for (struct peer **at = &ps->list; *at; at = &(*at)->next) {
+		if (*at != p)
+			continue;
+		*at = p->next;
+		ps->len--;
+		free(p);
+		return;
+	}
+}
+
+const char *peer_name(const struct peer *p)
+{
+	return p->instance[0] ? p->instance : wire_role_name(p->role);
+}

@@ -1,0 +1,37 @@
+/* Who is connected. A peer is one connection; it counts for something once its HELLO was accepted. */
+#pragma once
+#include "procs.h"
+#include "transport.h"
+#include "wire.h"
+#include <stdio.h>
+#include <sys/queue.h>
+
+enum { PEERS_MAX = 1024 };
+
+struct peer {
+	uint32_t pipe;
+	pid_t pid;  /* by the socket's credentials */
+	bool known; /* HELLO was accepted */
+	uint32_t role;
+	char instance[84];
+	char controller[64], digest[72]; /* of a host */
+	struct proc *host, *jail;	 /* of a host; jail NULL: it has none now */
+	int64_t since;			 /* CLOCK_REALTIME, seconds */
+	void *poll;			 /* token of its parked POLL, or NULL */
+	TAILQ_ENTRY(peer) parked;	 /* among those of its controller, while poll is set */
+	uint16_t parked_at;		 /* which controller's list */
+	struct peer *next;
+};
+TAILQ_HEAD(peer_list, peer);
+
+struct peers {
+	struct peer *list;
+	size_t len;
+};
+
+struct peer *peers_find(struct peers *ps, uint32_t pipe); /* NULL */
+struct peer *peers_add(struct peers *ps, uint32_t pipe, pid_t pid);
+/* The caller has unparked it and given its processes back. */
+void peers_remove(struct peers *ps, struct peer *p);
+/* Name in reports and status: the instance, or the role. */
+const char *peer_name(const struct peer *p);

@@ -1,0 +1,71 @@
+#include "reports.h"
+
+static void put(char *to, size_t room, struct span text)
+{
+	size_t n = MIN(text.len, room - 1);
+	if (n)
+		memcpy(to, text.at, n);
+	to[n] = '\0';
+}
+
+static void take_out(struct reports *rs, size_t i)
+{
+	memmove(&rs->at[i], &rs->at[i + 1], (rs->len - i - 1) * sizeof(*rs->at));
+	rs->len--;
+}
+
+void reports_set(struct reports *rs, const char *process, struct span controller, struct span topic,
+		 uint32_t state, struct span message)
+{
+	struct report *r = NULL;
+	for (size_t i = 0; i < rs->len && !r; i++)
+		if (strcmp(rs->at[i].process, process) == 0 && span_is(controller, rs->at[i].controller) &&
+		    span_is(topic, rs->at[i].topic))
+			r = &rs->at[i];
+	if (state == WIRE_STATE_OK) {
+		if (r)
+			take_out(rs, (size_t)(r - rs->at));
+		return;
+	}
+	if (!rs->at)
+		rs->at = xcalloc(REPORTS_MAX, sizeof(*rs->at));
+	if (!r) {
+		if (rs->len == REPORTS_MAX)
+			take_out(rs, 0);
+		r = &rs->at[rs->len++];
+		*r = (struct report){0};
+		put(r->process, sizeof(r->process), span_of(process));
+		put(r->controller, sizeof(r->controller), controller);
+		put(r->topic, sizeof(r->topic), topic);
+	}
+	if (r->state != state)
+		r->since = clock_realtime_ns() / NS_PER_S;
+	r->state = state;
+	put(r->message, sizeof(r->message), message);
+}
+
+void reports_forget(struct reports *rs, const char *process)
+{
+	for (size_t i = rs->len; i-- > 0;)
+		if (strcmp(rs->at[i].process, process) == 0)
+			take_out(rs, i);
+}
+
+void reports_json(const struct reports *rs, struct buf *out)
+{
+	buf_putc(out, '[');
+	for (size_t i = 0; i < rs->len; i++) {
+		const struct report *r = &rs->at[i];
+		char since[21];
+		buf_puts(out, i ? ",{\"process\":" : "{\"process\":");
+		buf_json_string(out, span_of(r->process));
+		buf_puts(out, ",\"controller\":");
+		buf_json_string(out, span_of(r->controller));
+		buf_puts(out, ",\"topic\":");
+		buf_json_string(out, span_of(r->topic));
+		buf_printf(out, ",\"state\":\"%s\",\"message\":", wire_state_name(r->state));
+		buf_json_string(out, span_of(r->message));
+		buf_printf(out, ",\"since\":\"%s\"}", format_rfc3339(r->since, since));
+	}
+	buf_putc(out, ']');
+}

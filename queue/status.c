@@ -1,0 +1,125 @@
+/* The answer to STATUS, as docs/wire.md describes it. */
+#include "broker.h"
+#include <unistd.h>
+
+static void member(struct buf *out, const char *name, struct span text)
+{
+	buf_printf(out, ",\"%s\":", name);
+	buf_json_string(out, text);
+}
+
+static void since(struct buf *out, int64_t seconds)
+{
+	char text[21];
+	buf_printf(out, ",\"since\":\"%s\"", format_rfc3339(seconds, text));
+}
+
+static const struct lease *lease_of(const struct broker *b, const struct peer *p)
+{
+	for (size_t i = 0; p->host && i < b->leases.len; i++)
+		if (b->leases.at[i].host == p->host)
+			return &b->leases.at[i];
+	return NULL;
+}
+
+static void process(const struct broker *b, const struct peer *p, struct buf *out)
+{
+	const struct lease *l = lease_of(b, p);
+	bool host = p->role == WIRE_ROLE_HOST;
+	buf_printf(out, ",{\"role\":\"%s\",\"pid\":%d", wire_role_name(p->role), (int)p->pid);
+	member(out, "instance", span_of(p->instance));
+	member(out, "controller", span_of(p->controller));
+	member(out, "state",
+	       span_of(!host	  ? "connected"
+		       : l	  ? "running"
+		       : p->poll  ? "idle"
+		       : !p->jail ? "no jail"
+				  : "connected"));
+	buf_puts(out, ",\"running\":");
+	if (l) {
+		char key[KEY_MAX_LEN + 1];
+		struct span namespace, name;
+		store_key(&b->store, store_slot(&b->store, l->slot), &namespace, &name);
+		snprintf(key, sizeof(key), SPAN_FMT "/" SPAN_FMT, SPAN_ARG(namespace), SPAN_ARG(name));
+		buf_json_string(out, span_of(key));
+	} else {
+		buf_puts(out, "null");
+	}
+	since(out, p->since);
+	buf_putc(out, '}');
+}
+
+static void processes(const struct broker *b, int64_t now, struct buf *out)
+{
+	buf_printf(out,
+		   "[{\"role\":\"queue\",\"pid\":%d,\"instance\":\"\",\"controller\":\"\",\"state\":\"%s\","
+		   "\"running\":null",
+		   (int)getpid(), b->stopping ? "stopping" : "serving");
+	since(out, (clock_realtime_ns() - (now - b->started)) / NS_PER_S);
+	buf_putc(out, '}');
+	for (const struct peer *p = b->peers.list; p; p = p->next)
+		if (p->known && p->role != WIRE_ROLE_CTL)
+			process(b, p, out);
+	buf_putc(out, ']');
+}
+
+static void controller(const struct broker *b, uint16_t row, struct buf *out)
+{
+	const struct shm_controller *c = store_controller(&b->store, row);
+	const struct workqueue_controller *w = &b->wq.controllers[row];
+	buf_puts(out, "{\"name\":");
+	buf_json_string(out, span_of(c->name));
+	member(out, "digest", span_of(c->digest));
+	buf_printf(
+	    out,
+	    ",\"configured\":%s,\"swept\":%s,\"ready\":%u,\"waiting\":%u,\"running\":%u,\"quarantined\":%u",
+	    w->configured ? "true" : "false", c->swept ? "true" : "false", index_ready_len(&b->wq.index, row),
+	    w->waiting, w->running, w->quarantined);
+	buf_puts(out, ",\"paused\":");
+	if (c->pause == SHM_PAUSE_NONE) {
+		buf_puts(out, "null");
+	} else {
+		char why[400];
+		snprintf(why, sizeof(why), "%s%s%s", shm_pause_name(c->pause),
+			 c->pause_message[0] ? ": " : "", c->pause_message);
+		buf_json_string(out, span_of(why));
+	}
+	buf_printf(out,
+		   ",\"adds\":%llu,\"merges\":%llu,\"grants\":%llu,\"retries\":%llu,\"quarantines\":%llu,"
+		   "\"results\":{",
+		   (unsigned long long)c->counters.adds, (unsigned long long)c->counters.merges,
+		   (unsigned long long)c->counters.grants, (unsigned long long)c->counters.retries,
+		   (unsigned long long)c->counters.quarantines);
+	for (uint32_t i = 0; i < SHM_RESULT_COUNT; i++)
+		buf_printf(out, "%s\"%s\":%llu", i ? "," : "", shm_result_name(i),
+			   (unsigned long long)c->counters.results[i]);
+	buf_puts(out, "},\"outcomes\":{");
+	for (uint32_t i = 0; i < WIRE_OUTCOME_COUNT; i++)
+		buf_printf(out, "%s\"%s\":%llu", i ? "," : "", wire_outcome_name(i),
+			   (unsigned long long)c->counters.outcomes[i]);
+	buf_puts(out, "}}");
+}
+
+void broker_status(const struct broker *b, int64_t now, struct buf *out)
+{
+	buf_printf(out,
+		   "{\"incarnation\":%llu,\"uptimeSeconds\":%lld,\"version\":\"%s\",\"region\":{\"bytes\":%"
+		   "llu,\"limit\":%llu},\"processes\":",
+		   (unsigned long long)b->incarnation, (long long)((now - b->started) / NS_PER_S),
+		   RECONCILED_VERSION, (unsigned long long)b->store.blocks * SHM_BLOCK,
+		   (unsigned long long)b->store.limit);
+	processes(b, now, out);
+	buf_puts(out, ",\"controllers\":[");
+	bool any = false;
+	for (uint16_t i = 0; i < SHM_CONTROLLERS_MAX; i++) {
+		if (!store_controller(&b->store, i)->name[0])
+			continue;
+		if (any)
+			buf_putc(out, ',');
+		any = true;
+		controller(b, i, out);
+	}
+	buf_puts(out, "],\"reports\":");
+	reports_json(&b->reports, out);
+	buf_putc(out, '}');
+}
