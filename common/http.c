@@ -5,254 +5,24 @@
  * is measured here), own connections for watches, no Expect, no redirects, no proxies from the environment,
  * identity encoding for watches (a server may compress each event as a gzip member of its own, and
  * libcurl 7.88 gives up after the first). */
-#include "http.h"
-#include "http_tls.h"
+#include "http_private.h"
 #include <ctype.h>
-#include <curl/curl.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 enum {
 	CONNECT_TIMEOUT_MS = 30000,    /* TCP and TLS together */
 	KEEPALIVE_S = 15,	       /* of silence, and between probes */
 	USER_TIMEOUT_MS = 30000,       /* sent bytes that nobody acknowledged end the connection */
-	TOKEN_AGE_S = 60,	       /* a token file is read again after it */
-	TOKEN_MAX = 64 << 10,	       /* bytes of a token */
 	CA_CACHE_S = 60,	       /* a CA file that was replaced is seen after it */
 	RETRY_AFTER_MAX_S = 24 * 3600, /* what a server may ask for */
 	POLL_MAX_MS = 1000,
 	RECEIVE_BYTES = 64 << 10,
 };
-
-struct http_client {
-	CURLM *multi;
-	struct kubeconfig config;
-	char *user_agent, *base; /* base: what every URL begins with */
-	char *host;		 /* "Host: name:port", where base has another name than the server; or NULL */
-	char *wanted_name;	 /* what the certificate must be for */
-	struct curl_slist *connect_to;
-	char *basic; /* Authorization's value of basic auth, or NULL */
-	char *token; /* the current one, or NULL */
-	int64_t token_read_ns;
-	struct http_tls tls;
-	struct http_transfer *transfers; /* all that have not ended */
-	bool in_callback;		 /* curl is on the stack */
-	uint64_t calls;			 /* callbacks made, for http_run to return after one */
-	struct curl_waitfd *wait;
-	size_t wait_size;
-	struct http_counts counts;
-};
-
-enum transfer_state { TRANSFER_QUEUED, TRANSFER_RUNNING, TRANSFER_CANCELLED };
-
-struct http_transfer {
-	struct http_client *client;
-	struct http_transfer *next, *prev;
-	enum transfer_state state;
-	CURL *easy;
-	struct curl_slist *headers;
-	char *method, *url, *content_type, *accept;
-	struct http_request request; /* its texts are not used after http_start */
-	struct http_callbacks cb;
-	void *ctx;
-	struct http_result result;
-	int code;	/* what a callback or the idle clock ended it with */
-	bool started;	/* on_start is done */
-	bool again;	/* a 401, and there is a newer token */
-	bool was_again; /* once is enough */
-	int64_t last_byte_ns;
-	char curl_text[CURL_ERROR_SIZE];
-};
-
-/* ---- the client ---- */
-
-static void init_curl(void)
-{
-	curl_global_init(CURL_GLOBAL_DEFAULT);
-}
-
-/* Where the certificate is for another name, that name goes into the URL (so that SNI and verification use
- * it, and nothing else) and the connection is led to the real host. */
-static int client_set_base(struct http_client *c, struct err *err)
-{
-	const struct kubeconfig *k = &c->config;
-	CURLU *u = curl_url();
-	char *host = NULL, *port = NULL, *url = NULL;
-	int r = 0;
-	if (curl_url_set(u, CURLUPART_URL, k->server, 0) || curl_url_get(u, CURLUPART_HOST, &host, 0) ||
-	    curl_url_get(u, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT)) {
-		r = err_set(err, -EINVAL, "%s: server: \"%s\" is not an http or https URL", k->source,
-			    k->server);
-	} else if (!k->tls_server_name) {
-		c->base = xstrdup(k->server);
-		c->wanted_name = xstrdup(host);
-	} else if (curl_url_set(u, CURLUPART_HOST, k->tls_server_name, 0) ||
-		   curl_url_get(u, CURLUPART_URL, &url, 0)) {
-		r = err_set(err, -EINVAL, "%s: tls-server-name: \"%s\" is not a host name", k->source,
-			    k->tls_server_name);
-	} else {
-		_cleanup_(free_ptr) char *to = xasprintf("%s:%s:%s:%s", k->tls_server_name, port, host, port);
-		c->connect_to = curl_slist_append(NULL, to);
-		c->host = xasprintf("Host: %s:%s", host, port);
-		c->base = xstrdup(url);
-		c->wanted_name = xstrdup(k->tls_server_name);
-	}
-	for (size_t n = c->base ? strlen(c->base) : 0; n && c->base[n - 1] == '/';)
-		c->base[--n] = 0;
-	curl_free(host);
-	curl_free(port);
-	curl_free(url);
-	curl_url_cleanup(u);
-	return r;
-}
-
-static bool token_is_clean(const char *token)
-{
-	for (const char *p = token; *p; p++)
-		if ((unsigned char)*p < 0x21 || *p == 0x7f)
-			return false;
-	return *token != 0;
-}
-
-/* The file's text without white space around it, or NULL with errno. */
-static char *token_read(const char *path)
-{
-	_cleanup_(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return NULL;
-	char *text = xmalloc(TOKEN_MAX + 1);
-	ssize_t n = read(fd, text, TOKEN_MAX);
-	while (n > 0 && isspace((unsigned char)text[n - 1]))
-		n--;
-	text[MAX(n, 0)] = 0;
-	char *start = text;
-	while (isspace((unsigned char)*start))
-		start++;
-	memmove(text, start, strlen(start) + 1);
-	if (n >= 0 && token_is_clean(text))
-		return text;
-	if (n >= 0)
-		errno = EBADMSG;
-	free(text);
-	return NULL;
-}
-
-/* Reads the token file again when its time has come; the last good token, then the one in the kubeconfig, are
- * used as long as it cannot be read. */
-static int client_refresh_token(struct http_client *c, bool now, struct err *err)
-{
-	if (!c->config.token_file)
-		return 0;
-	int64_t age = clock_boottime_ns() - c->token_read_ns;
-	if (c->token && !now && age < TOKEN_AGE_S * NS_PER_S)
-		return 0;
-	char *token = token_read(c->config.token_file);
-	if (token) {
-		free(c->token);
-		c->token = token;
-		c->token_read_ns = clock_boottime_ns();
-	} else if (!c->token) {
-		return err_set(err, -EACCES, "%s: tokenFile %s: %s", c->config.source, c->config.token_file,
-			       errno == EBADMSG ? "holds no token" : strerror(errno));
-	}
-	return 0;
-}
-
-int http_client_new(const struct kubeconfig *k, const char *user_agent, struct http_client **ret,
-		    struct err *err)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	pthread_once(&once, init_curl);
-	struct http_client *c = xcalloc(1, sizeof *c);
-	kubeconfig_copy(&c->config, k);
-	c->user_agent = xstrdup(user_agent);
-	c->multi = curl_multi_init();
-	int r = client_set_base(c, err);
-	if (!r && strncmp(c->base, "https:", 6) == 0)
-		r = http_tls_check(k, err);
-	if (!r && k->token && !token_is_clean(k->token))
-		r = err_set(err, -EINVAL, "%s: token: holds white space or control characters", k->source);
-	if (!r && !c->multi)
-		r = err_set(err, -ENOMEM, "out of memory");
-	if (r) {
-		http_client_free(c);
-		return r;
-	}
-	curl_multi_setopt(c->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
-	if (k->token)
-		c->token = xstrdup(k->token);
-	/* The fallback counts as read long ago. */
-	c->token_read_ns = clock_boottime_ns() - TOKEN_AGE_S * NS_PER_S;
-	if (k->user) {
-		_cleanup_(free_ptr) char *pair = xasprintf("%s:%s", k->user, k->password ? k->password : "");
-		_cleanup_(free_ptr) char *encoded = http_tls_base64(span_of(pair));
-		c->basic = xasprintf("Basic %s", encoded);
-	}
-	*ret = c;
-	return 0;
-}
-
-static void transfer_free(struct http_transfer *t)
-{
-	struct http_client *c = t->client;
-	if (t->state == TRANSFER_RUNNING || t->state == TRANSFER_CANCELLED)
-		curl_multi_remove_handle(c->multi, t->easy);
-	if (t->prev)
-		t->prev->next = t->next;
-	else
-		c->transfers = t->next;
-	if (t->next)
-		t->next->prev = t->prev;
-	curl_easy_cleanup(t->easy);
-	curl_slist_free_all(t->headers);
-	free(t->method);
-	free(t->url);
-	free(t->content_type);
-	free(t->accept);
-	free(t);
-}
-
-void http_client_free(struct http_client *c)
-{
-	if (!c)
-		return;
-	while (c->transfers)
-		transfer_free(c->transfers);
-	curl_multi_cleanup(c->multi);
-	curl_slist_free_all(c->connect_to);
-	kubeconfig_done(&c->config);
-	free(c->user_agent);
-	free(c->base);
-	free(c->host);
-	free(c->wanted_name);
-	free(c->basic);
-	free(c->token);
-	free(c->wait);
-	free(c);
-}
-
-const char *http_client_server(const struct http_client *c)
-{
-	return c->config.server;
-}
-
-bool http_client_is_anonymous(const struct http_client *c)
-{
-	const struct kubeconfig *k = &c->config;
-	return !k->token && !k->token_file && !k->user && !k->cert_file && !k->cert_data;
-}
-
-void http_client_counts(const struct http_client *c, struct http_counts *ret)
-{
-	*ret = c->counts;
-}
 
 /* ---- what curl calls ---- */
 
@@ -295,7 +65,7 @@ static bool transfer_begin(struct http_transfer *t)
 	t->result.status = (int)status;
 	if (status == 401 && c->config.token_file && !t->was_again) {
 		_cleanup_(free_ptr) char *before = c->token ? xstrdup(c->token) : NULL;
-		client_refresh_token(c, true, NULL);
+		http_refresh_token(c, true, NULL);
 		t->again = !before || !c->token || strcmp(before, c->token) != 0;
 		if (t->again)
 			return true;
@@ -353,6 +123,26 @@ static CURLcode on_ssl(CURL *easy _unused_, void *ssl_ctx, void *arg)
 }
 
 /* ---- one transfer ---- */
+
+void http_transfer_free(struct http_transfer *t)
+{
+	struct http_client *c = t->client;
+	if (t->state == TRANSFER_RUNNING || t->state == TRANSFER_CANCELLED)
+		curl_multi_remove_handle(c->multi, t->easy);
+	if (t->prev)
+		t->prev->next = t->next;
+	else
+		c->transfers = t->next;
+	if (t->next)
+		t->next->prev = t->prev;
+	curl_easy_cleanup(t->easy);
+	curl_slist_free_all(t->headers);
+	free(t->method);
+	free(t->url);
+	free(t->content_type);
+	free(t->accept);
+	free(t);
+}
 
 static void add_header(struct http_transfer *t, const char *line)
 {
@@ -464,7 +254,7 @@ static void set_request(struct http_transfer *t)
 int http_start(struct http_client *c, const struct http_request *r, const struct http_callbacks *cb,
 	       void *ctx, struct http_transfer **ret, struct err *err)
 {
-	int code = client_refresh_token(c, false, err);
+	int code = http_refresh_token(c, false, err);
 	if (code)
 		return code;
 	struct http_transfer *t = xcalloc(1, sizeof *t);
@@ -501,88 +291,26 @@ void http_cancel(struct http_transfer *t)
 	if (!t)
 		return;
 	if (t->state == TRANSFER_QUEUED)
-		transfer_free(t);
+		http_transfer_free(t);
 	else if (t->client->in_callback)
 		t->state = TRANSFER_CANCELLED;
 	else
-		transfer_free(t);
+		http_transfer_free(t);
 }
 
-/* ---- how it ended ---- */
+/* ---- how it ends ---- */
 
-static int connect_errno(const struct http_transfer *t)
+static void count_connections(const struct http_transfer *t)
 {
-	long os = 0;
-	curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &os);
-	return os == ECONNREFUSED || os == ETIMEDOUT	 ? -(int)os
-	       : os == EHOSTUNREACH || os == ENETUNREACH ? -EHOSTUNREACH
-							 : -ECONNREFUSED;
-}
-
-/* The code and the text, "GET https://server/path: what", for a transfer that curl gave up. */
-static int explain(const struct http_transfer *t, CURLcode curl, struct err *err)
-{
-	const struct http_client *c = t->client;
-	char text[768];
-	snprintf(text, sizeof text, "%s", *t->curl_text ? t->curl_text : curl_easy_strerror(curl));
-	int code;
-	switch ((int)curl) {
-	case CURLE_COULDNT_CONNECT:
-		code = connect_errno(t);
-		snprintf(text, sizeof text, "cannot connect: %s", strerror(-code));
-		break;
-	case CURLE_COULDNT_RESOLVE_HOST:
-	case CURLE_COULDNT_RESOLVE_PROXY:
-		code = -EHOSTUNREACH;
-		break;
-	case CURLE_OPERATION_TIMEDOUT:
-		code = -ETIMEDOUT;
-		break;
-	case CURLE_PEER_FAILED_VERIFICATION:
-		code = -EACCES;
-		http_tls_explain(&c->tls, &c->config, c->wanted_name, text, sizeof text);
-		break;
-	case CURLE_SSL_CERTPROBLEM:
-	case CURLE_SSL_CACERT_BADFILE:
-	case CURLE_SSL_ISSUER_ERROR:
-		code = -EACCES;
-		break;
-	case CURLE_SSL_CONNECT_ERROR:
-	case CURLE_RECV_ERROR:
-	case CURLE_SEND_ERROR:
-		/* TLS 1.3 tells of a refused client certificate only when the answer is read. */
-		code = curl == CURLE_SSL_CONNECT_ERROR ? -EPROTO : -ECONNRESET;
-		if (strstr(t->curl_text, "alert")) {
-			code = -EACCES;
-			snprintf(text, sizeof text,
-				 "the server refused the TLS handshake (is the client certificate of %s "
-				 "valid?): %s",
-				 c->config.source, t->curl_text);
-		} else if (strstr(t->curl_text, "wrong version number") ||
-			   strstr(t->curl_text, "packet length too long")) {
-			snprintf(
-			    text, sizeof text,
-			    "the server does not speak TLS: is the address right, and meant to be http://?");
-		}
-		break;
-	case CURLE_PARTIAL_FILE:
-	case CURLE_GOT_NOTHING:
-		code = -ECONNRESET;
-		snprintf(text, sizeof text, "the connection was cut %s",
-			 t->started ? "in the middle of the answer" : "before the answer");
-		break;
-	case CURLE_OUT_OF_MEMORY:
-		code = -ENOMEM;
-		break;
-	default:
-		code = -EPROTO;
-	}
-	return err_set(err, code, "%s %s%s: %s", t->method, c->config.server, t->url + strlen(c->base), text);
+	long made = 0;
+	curl_easy_getinfo(t->easy, CURLINFO_NUM_CONNECTS, &made);
+	t->client->counts.connections += (uint64_t)made;
 }
 
 /* A 401 with an old token: once more with the new one. */
 static void transfer_again(struct http_transfer *t)
 {
+	count_connections(t);
 	curl_multi_remove_handle(t->client->multi, t->easy);
 	t->state = TRANSFER_QUEUED;
 	t->again = false;
@@ -590,23 +318,10 @@ static void transfer_again(struct http_transfer *t)
 	set_headers(t);
 }
 
-static void transfer_end(struct http_transfer *t, CURLcode curl)
+static void transfer_finish(struct http_transfer *t, int code, const struct err *err)
 {
 	struct http_client *c = t->client;
-	long connections = 0;
-	curl_easy_getinfo(t->easy, CURLINFO_NUM_CONNECTS, &connections);
-	c->counts.connections += (uint64_t)connections;
-	if (t->again && !curl) {
-		transfer_again(t);
-		return;
-	}
-	struct err err = {0};
-	int code = t->code;
-	if (code)
-		err_set(&err, code, "%s %s%s: ended here: %s", t->method, c->config.server,
-			t->url + strlen(c->base), strerror(code < 0 ? -code : code));
-	else if (curl)
-		code = explain(t, curl, &err);
+	count_connections(t);
 	if (t->result.status)
 		c->counts.requests++;
 	else
@@ -614,9 +329,24 @@ static void transfer_end(struct http_transfer *t, CURLcode curl)
 	struct http_callbacks cb = t->cb;
 	void *ctx = t->ctx;
 	struct http_result result = t->result;
-	transfer_free(t);
+	http_transfer_free(t);
 	c->calls++;
-	cb.on_end(ctx, code, &result, &err);
+	cb.on_end(ctx, code, &result, err);
+}
+
+static void transfer_end(struct http_transfer *t, CURLcode curl)
+{
+	if (t->again && !curl) {
+		transfer_again(t);
+		return;
+	}
+	struct err err = {0};
+	int code = t->code;
+	if (code)
+		http_explain_code(t, code, strerror(abs(code)), &err);
+	else if (curl)
+		code = http_explain(t, curl, &err);
+	transfer_finish(t, code, &err);
 }
 
 /* ---- the loop ---- */
@@ -633,7 +363,7 @@ static void free_cancelled(struct http_client *c)
 	for (struct http_transfer *t = c->transfers, *next; t; t = next) {
 		next = t->next;
 		if (t->state == TRANSFER_CANCELLED)
-			transfer_free(t);
+			http_transfer_free(t);
 	}
 }
 
@@ -650,16 +380,10 @@ static bool end_idle(struct http_client *c)
 		if (!t->request.idle_timeout_ms || idle_left_ms(t, now) > 0)
 			continue;
 		struct err err;
-		err_set(&err, -ETIMEDOUT, "%s %s%s: nothing came for %lld ms", t->method, c->config.server,
-			t->url + strlen(c->base), (long long)t->request.idle_timeout_ms);
-		struct http_callbacks cb = t->cb;
-		void *ctx = t->ctx;
-		struct http_result result = t->result;
-		if (!result.status)
-			c->counts.failed++;
-		transfer_free(t);
-		c->calls++;
-		cb.on_end(ctx, -ETIMEDOUT, &result, &err);
+		char what[64];
+		snprintf(what, sizeof what, "nothing came for %lld ms",
+			 (long long)t->request.idle_timeout_ms);
+		transfer_finish(t, http_explain_code(t, -ETIMEDOUT, what, &err), &err);
 		return true;
 	}
 	return false;

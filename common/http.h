@@ -1,41 +1,44 @@
 /* HTTP to the API server, on libcurl with OpenSSL. The only user of libcurl.
  *
- * One http_client per cluster and thread: connections are kept and used again, HTTP/1.1 only, no redirects, no Expect header, environment
- * proxies are ignored, TCP keep-alive and TCP_USER_TIMEOUT are on. Requests run side by side in the client's loop; http_do is the
- * blocking form on the same connections. The token file is read again when older than 60 s and after a 401. Secrets (Authorization,
- * bodies) are never part of an error text.
+ * One http_client per cluster and thread: connections are kept and used again, HTTP/1.1 only, no redirects,
+ * no Expect header, environment proxies are ignored, TCP keep-alive and TCP_USER_TIMEOUT are on. Requests run
+ * side by side in the client's loop; http_do is the blocking form on the same connections. The token file is
+ * read again when older than 60 s and after a 401. Secrets (Authorization, bodies) are never part of an error
+ * text.
  *
- * Errors: -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT, -ECONNRESET (cut in the middle), -EPROTO, and -EACCES for TLS refusals (unknown CA, wrong name,
- * expired: err says which and until when), -ENOMEM. A status of 400 and more is no error here: see kube.h. A 401 is asked once more when the token
- * file holds a newer token.
+ * Errors: -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT, -ECONNRESET (cut in the middle), -EPROTO, and -EACCES for
+ * TLS refusals (unknown CA, wrong name, expired: err says which and until when), -ENOMEM. A status of 400 and
+ * more is no error here: see kube.h. A 401 is asked once more when the token file holds a newer token.
  *
- * Callbacks run inside http_run and http_do. on_start and on_data may start and cancel transfers, not call http_run or http_do; on_end may
- * do all of it. Answers to requests on a shared connection may come compressed (they are handed out plain): bound what you keep. */
+ * Callbacks run inside http_run and http_do. on_start and on_data may start and cancel transfers, not call
+ * http_run or http_do; on_end may do all of it. Answers to requests on a shared connection may come
+ * compressed (they are handed out plain): bound what you keep. */
 #pragma once
 #include "buf.h"
 #include "kubeconfig.h"
 
 struct http_client;
-int http_client_new(const struct kubeconfig *k, const char *user_agent, struct http_client **ret, struct err *err); /* copies k */
+int http_client_new(const struct kubeconfig *k, const char *user_agent, struct http_client **ret,
+		    struct err *err);	      /* copies k */
 void http_client_free(struct http_client *c); /* cancels what runs, without callbacks */
 const char *http_client_server(const struct http_client *c);
 bool http_client_is_anonymous(const struct http_client *c); /* no token, no certificate, no password */
 
 struct http_request {
-	const char *method;       /* "GET", "POST", "PUT", "PATCH", "DELETE" */
-	const char *path;         /* begins with '/', already encoded, query included */
+	const char *method;	  /* "GET", "POST", "PUT", "PATCH", "DELETE" */
+	const char *path;	  /* begins with '/', already encoded, query included */
 	const char *content_type; /* of the body; NULL: application/json */
-	const char *accept;       /* NULL: application/json */
-	struct span body;         /* absent: none; must live until the end */
-	int64_t timeout_ms;       /* whole request; 0: none (a watch) */
+	const char *accept;	  /* NULL: application/json */
+	struct span body;	  /* absent: none; must live until the end */
+	int64_t timeout_ms;	  /* whole request; 0: none (a watch) */
 	int64_t idle_timeout_ms;  /* no byte for so long: -ETIMEDOUT; 0: none */
-	bool own_connection;      /* a watch: never shares a connection */
+	bool own_connection;	  /* a watch: never shares a connection */
 };
 
 struct http_result {
-	int status;               /* 0: no answer came */
-	int64_t retry_after_ms;   /* from Retry-After, seconds or HTTP date; -1: none */
-	uint32_t warnings;        /* Warning: headers seen */
+	int status;		/* 0: no answer came */
+	int64_t retry_after_ms; /* from Retry-After, seconds or HTTP date; -1: none */
+	uint32_t warnings;	/* Warning: headers seen */
 };
 
 struct http_transfer;
@@ -43,21 +46,24 @@ struct http_callbacks {
 	/* Once, before the first data. Non-zero ends the transfer with that code. May be NULL. */
 	int (*on_start)(void *ctx, const struct http_result *r);
 	int (*on_data)(void *ctx, struct span data);
-	/* Exactly once, unless cancelled; the transfer is gone afterwards. code: 0 or negative as above. May start new ones. */
+	/* Exactly once, unless cancelled; the transfer is gone afterwards. code: 0 or negative as above. May
+	 * start new ones. */
 	void (*on_end)(void *ctx, int code, const struct http_result *r, const struct err *err);
 };
-int http_start(struct http_client *c, const struct http_request *r, const struct http_callbacks *cb, void *ctx, struct http_transfer **ret,
-	       struct err *err);
+int http_start(struct http_client *c, const struct http_request *r, const struct http_callbacks *cb,
+	       void *ctx, struct http_transfer **ret, struct err *err);
 void http_cancel(struct http_transfer *t); /* no callback follows */
 
-/* Runs transfers for up to timeout_ms (-1: no limit), and returns early when one of the caller's descriptors is ready or a callback was
- * made. fds[i].revents are set as poll does. Returns the number of descriptors that are ready, or a negative errno. */
+/* Runs transfers for up to timeout_ms (-1: no limit), and returns early when one of the caller's descriptors
+ * is ready or a callback was made. fds[i].revents are set as poll does. Returns the number of descriptors
+ * that are ready, or a negative errno. */
 struct pollfd;
 int http_run(struct http_client *c, struct pollfd *fds, size_t n, int timeout_ms);
 
-/* Blocking; other transfers of the client go on meanwhile (their callbacks run). body is appended to, -EMSGSIZE past its limit; NULL: thrown
- * away. Give a timeout. */
-int http_do(struct http_client *c, const struct http_request *r, struct http_result *ret, struct buf *body, struct err *err);
+/* Blocking; other transfers of the client go on meanwhile (their callbacks run). body is appended to,
+ * -EMSGSIZE past its limit; NULL: thrown away. Give a timeout. */
+int http_do(struct http_client *c, const struct http_request *r, struct http_result *ret, struct buf *body,
+	    struct err *err);
 
 /* Counts for metrics: requests finished by status class and those that had no answer. */
 struct http_counts {

@@ -162,14 +162,14 @@ static bool group_is_custom(const char *group)
 /* Finds the kind in an APIResourceList. */
 static int find_kind(struct span list, const char *kind, struct kube_resource *ret, struct err *err)
 {
-	struct span resources = json_get(list, "resources"), item;
+	struct span resources = json_get(list, "resources"), key, item;
 	struct buf kinds = {.limit = 500};
 	char plural[64] = "";
 	bool namespaced = false, has_status = false;
 	if (json_type_of(resources) != JSON_ARRAY)
 		return err_set(err, -EPROTO, "discovery of %s: the answer has no list of resources",
 			       ret->api_version);
-	for (struct json_iter it = {0}; json_each(resources, &it, NULL, &item);) {
+	for (struct json_iter it = {0}; json_each(resources, &it, &key, &item);) {
 		struct span name;
 		if (json_string_raw(json_get(item, "name"), &name) || memchr(name.at, '/', name.len))
 			continue;
@@ -183,7 +183,7 @@ static int find_kind(struct span list, const char *kind, struct kube_resource *r
 	}
 	char status[sizeof plural + 8];
 	snprintf(status, sizeof status, "%s/status", plural);
-	for (struct json_iter it = {0}; *plural && json_each(resources, &it, NULL, &item);)
+	for (struct json_iter it = {0}; *plural && json_each(resources, &it, &key, &item);)
 		has_status |= json_string_is(json_get(item, "name"), status);
 	int r = 0;
 	if (!*plural)
