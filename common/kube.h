@@ -10,36 +10,47 @@ struct kube_resource {
 	char kind[64];
 	char plural[64];
 	bool namespaced;
-	bool has_status;       /* the status subresource is served */
-	bool custom;           /* the kind comes from a CustomResourceDefinition (its group has a dot and is none of Kubernetes' own) */
+	bool has_status; /* the status subresource is served */
+	bool custom;	 /* the kind comes from a CustomResourceDefinition (its group has a dot and is none of
+			    Kubernetes' own) */
 };
 
 /* "apps/v1" to group and version: -EINVAL if it is no such thing. */
 int kube_split_api_version(const char *api_version, char group[254], char version[64]);
 
-/* Asks discovery for one kind; nothing is remembered. -ENOENT: not served (group, version or kind); else as http_do or kube_status. */
-int kube_discover(struct http_client *c, const char *api_version, const char *kind, struct kube_resource *ret, struct err *err);
+/* Asks discovery for one kind; nothing is remembered. -ENOENT: not served (group, version or kind); else as
+ * http_do or kube_status. */
+int kube_discover(struct http_client *c, const char *api_version, const char *kind, struct kube_resource *ret,
+		  struct err *err);
 
-/* Appends "/apis/apps/v1/namespaces/NS/deployments/NAME/status". namespace may be absent (cluster scope, or all namespaces for a list),
- * name may be absent (the collection), subresource may be NULL. Segments are percent-encoded. */
-void kube_path(struct buf *out, const struct kube_resource *r, struct span namespace, struct span name, const char *subresource);
-void kube_query(struct buf *path, const char *name, struct span value); /* appends "?n=v" or "&n=v", encoded */
+/* Appends "/apis/apps/v1/namespaces/NS/deployments/NAME/status". namespace may be absent (cluster scope, or
+ * all namespaces for a list), name may be absent (the collection), subresource may be NULL. Segments are
+ * percent-encoded. */
+void kube_path(struct buf *out, const struct kube_resource *r, struct span namespace, struct span name,
+	       const char *subresource);
+void kube_query(struct buf *path, const char *name,
+		struct span value); /* appends "?n=v" or "&n=v", encoded */
 
 /* What a metav1.Status answer says, or was made up from the HTTP status for an answer that is none. */
 struct kube_status {
 	int code;
-	char reason[64];     /* "NotFound", "Conflict", "Invalid", "Expired", ... */
-	char message[1024];  /* for a person */
+	char reason[64];	/* "NotFound", "Conflict", "Invalid", "Expired", ... */
+	char message[1024];	/* for a person */
 	int64_t retry_after_ms; /* header or details.retryAfterSeconds; -1: none */
 };
-/* 0 for 2xx; else a negative errno: 400 EINVAL, 401 EACCES, 403 EPERM, 404 ENOENT, 405 EOPNOTSUPP, 409 AlreadyExists EEXIST, 409 Conflict
- * EBUSY, 410 ESTALE, 413 EMSGSIZE, 422 EINVAL, 429 EAGAIN, 5xx EIO. ret may be NULL. err: "PATCH path: 403 Forbidden: message". */
-int kube_status(const struct http_request *r, const struct http_result *h, struct span body, struct kube_status *ret, struct err *err);
+/* 0 for 2xx; else a negative errno: 400 EINVAL, 401 EACCES, 403 EPERM, 404 ENOENT, 405 EOPNOTSUPP, 409
+ * AlreadyExists EEXIST, 409 Conflict EBUSY, 410 ESTALE, 413 EMSGSIZE, 422 EINVAL, 429 EAGAIN, 5xx EIO. ret
+ * may be NULL. err: "PATCH path: 403 Forbidden: message". */
+int kube_status(const struct http_request *r, const struct http_result *h, struct span body,
+		struct kube_status *ret, struct err *err);
 /* http_do and kube_status in one. On failure body is as before. */
-int kube_do(struct http_client *c, const struct http_request *r, struct buf *body, struct kube_status *ret, struct err *err);
+int kube_do(struct http_client *c, const struct http_request *r, struct buf *body, struct kube_status *ret,
+	    struct err *err);
 
-/* Does the label selector (as in a query: "a=b,c!=d,e in (f,g),h,!i") match the object's metadata.labels? 1, 0, or -EINVAL with err. */
+/* Does the label selector (as in a query: "a=b,c!=d,e in (f,g),h,!i") match the object's metadata.labels? 1,
+ * 0, or -EINVAL with err. */
 int kube_selector_match(const char *selector, struct span labels_object, struct err *err);
 
-/* resourceVersions of one resource: -1, 0, 1 as a is older, equal, newer; -2 if they are not comparable (digits, no leading zero). */
+/* resourceVersions of one resource: -1, 0, 1 as a is older, equal, newer; -2 if they are not comparable
+ * (digits, no leading zero). */
 int kube_version_compare(struct span a, struct span b);

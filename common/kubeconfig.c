@@ -15,8 +15,9 @@ enum { FILE_MAX = 4 << 20 };
 /* Every text of struct kubeconfig: for copying and freeing. */
 #define TEXTS(X)                                                                                             \
 	X(source)                                                                                            \
-	X(server) X(namespace) X(ca_file) X(ca_data) X(cert_file) X(cert_data) X(key_file) X(key_data)       \
-	    X(token) X(token_file) X(user) X(password) X(tls_server_name) X(proxy_url) X(warnings)
+	X(server)                                                                                            \
+	X(namespace) X(ca_file) X(ca_data) X(cert_file) X(cert_data) X(key_file) X(key_data) X(token)        \
+	    X(token_file) X(user) X(password) X(tls_server_name) X(proxy_url) X(warnings)
 
 void kubeconfig_done(struct kubeconfig *k)
 {

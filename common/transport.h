@@ -1,21 +1,24 @@
 /* Requests and answers between our processes on one host. The only user of nng.
  *
- * nng's raw REQ and REP sockets over ipc://: raw, because a request must never be sent again by itself and an answer may come
- * much later than the next request. Everything is non-blocking and driven by one pollable descriptor per side, so each program
- * keeps its one event loop; nng's own threads never call our code but to post to an internal list.
+ * nng's raw REQ and REP sockets over ipc://: raw, because a request must never be sent again by itself and an
+ * answer may come much later than the next request. Everything is non-blocking and driven by one pollable
+ * descriptor per side, so each program keeps its one event loop; nng's own threads never call our code but to
+ * post to an internal list.
  *
- * Peers are checked by SO_PEERCRED when the pipe is added: another uid than ours (root is let in) is closed at once. A client that runs as
- * root talks to any broker.
+ * Peers are checked by SO_PEERCRED when the pipe is added: another uid than ours (root is let in) is closed
+ * at once. A client that runs as root talks to any broker.
  *
- * A message that was sent for one connection never reaches another: what waits in a queue is thrown away with GONE.
+ * A message that was sent for one connection never reaches another: what waits in a queue is thrown away with
+ * GONE.
  *
- * Do not fork() in a process that has called into this module; posix_spawn is fine. Calls of one side: one thread. */
+ * Do not fork() in a process that has called into this module; posix_spawn is fine. Calls of one side: one
+ * thread. */
 #pragma once
 #include "buf.h"
 #include <sys/types.h>
 
-/* Requests of one connection without an answer. transport_send refuses more; a server closes a peer that has more. A request that is
- * dropped by the server counts no longer. */
+/* Requests of one connection without an answer. transport_send refuses more; a server closes a peer that has
+ * more. A request that is dropped by the server counts no longer. */
 enum { TRANSPORT_IN_FLIGHT_MAX = 64 };
 
 struct transport_peer {
@@ -28,22 +31,26 @@ struct transport_peer {
 
 struct transport_server;
 
-/* Listens on path (mode 0600 until adopted by tmpfiles' folder rights). The caller holds its own lock on the folder. */
+/* Listens on path (mode 0600 until adopted by tmpfiles' folder rights). The caller holds its own lock on the
+ * folder. */
 int transport_listen(const char *path, struct transport_server **ret, struct err *err);
 /* Stops intake; does not wait for nng (see _exit in the programs). Unlinks the path. NULL is fine. */
 void transport_server_free(struct transport_server *s);
-int transport_server_fd(const struct transport_server *s); /* readable: call transport_server_next until TRANSPORT_NOTHING */
+int transport_server_fd(
+    const struct transport_server *s); /* readable: call transport_server_next until TRANSPORT_NOTHING */
 
 enum transport_event_type { TRANSPORT_NOTHING, TRANSPORT_REQUEST, TRANSPORT_CONNECTED, TRANSPORT_GONE };
 struct transport_event {
 	enum transport_event_type type;
 	struct transport_peer peer;
 	struct span bytes; /* REQUEST: valid until the next call of transport_server_next */
-	void *token;       /* REQUEST: give it to transport_answer or transport_drop exactly once, at any later time */
+	void *token; /* REQUEST: give it to transport_answer or transport_drop exactly once, at any later time
+		      */
 };
 enum transport_event_type transport_server_next(struct transport_server *s, struct transport_event *ret);
-/* Frees the token, always. A peer that has gone swallows the answer without an error: leases have other means. -EMSGSIZE above WIRE_MAX_BYTES,
- * -EINVAL for no bytes at all: then the request is dropped. Tokens are used up before transport_server_free. */
+/* Frees the token, always. A peer that has gone swallows the answer without an error: leases have other
+ * means. -EMSGSIZE above WIRE_MAX_BYTES, -EINVAL for no bytes at all: then the request is dropped. Tokens are
+ * used up before transport_server_free. */
 int transport_answer(struct transport_server *s, void *token, struct span bytes);
 void transport_drop(void *token); /* NULL is fine */
 /* Ends one connection, for a peer that sent nonsense. */
@@ -56,17 +63,21 @@ struct transport_client;
 /* Dials in the background for ever, 10 ms to 1 s between attempts; connecting is reported by events. */
 int transport_dial(const char *path, struct transport_client **ret, struct err *err);
 void transport_client_free(struct transport_client *c);
-int transport_client_fd(const struct transport_client *c); /* readable: call transport_client_next until TRANSPORT_NOTHING */
+int transport_client_fd(
+    const struct transport_client *c); /* readable: call transport_client_next until TRANSPORT_NOTHING */
 const char *transport_client_path(const struct transport_client *c);
 
 struct transport_reply {
 	enum transport_event_type type; /* REQUEST here means: an answer */
-	uint32_t request;               /* which transport_send it answers */
-	struct span bytes;              /* until the next call */
+	uint32_t request;		/* which transport_send it answers */
+	struct span bytes;		/* until the next call */
 };
 /* CONNECTED: say HELLO. GONE: every request in flight is lost; nothing is sent again by itself. */
 enum transport_event_type transport_client_next(struct transport_client *c, struct transport_reply *ret);
-/* -ENOTCONN when CONNECTED has not been read, -EMSGSIZE, -EAGAIN when TRANSPORT_IN_FLIGHT_MAX are unanswered. ret_request is never 0. */
+/* -ENOTCONN when CONNECTED has not been read, -EMSGSIZE, -EAGAIN when TRANSPORT_IN_FLIGHT_MAX are unanswered.
+ * ret_request is never 0. */
 int transport_send(struct transport_client *c, struct span bytes, uint32_t *ret_request);
-/* One request and its answer, waiting up to timeout_ms: for reconcilectl. -ETIMEDOUT, -ENOTCONN (nobody listens). */
-int transport_call(struct transport_client *c, struct span bytes, int timeout_ms, struct buf *ret_answer, struct err *err);
+/* One request and its answer, waiting up to timeout_ms: for reconcilectl. -ETIMEDOUT, -ENOTCONN (nobody
+ * listens). */
+int transport_call(struct transport_client *c, struct span bytes, int timeout_ms, struct buf *ret_answer,
+		   struct err *err);
