@@ -199,8 +199,17 @@ static int find_kind(struct span list, const char *kind, struct kube_resource *r
 	return 0;
 }
 
-int kube_discover(struct http_client *c, const char *api_version, const char *kind, struct kube_resource *ret,
-		  struct err *err)
+int kube_discovery_path(const char *api_version, struct buf *path, struct err *err)
+{
+	char group[254], version[64];
+	if (kube_split_api_version(api_version, group, version))
+		return err_set(err, -EINVAL, "\"%s\" is no apiVersion", api_version);
+	buf_printf(path, *group ? "/apis/%s/%s" : "/api%s/%s", group, version);
+	return 0;
+}
+
+int kube_discovery_find(const char *api_version, const char *kind, struct span body,
+			struct kube_resource *ret, struct err *err)
 {
 	struct kube_resource found = {0};
 	if (strlen(kind) >= sizeof found.kind ||
@@ -209,19 +218,27 @@ int kube_discover(struct http_client *c, const char *api_version, const char *ki
 			       api_version, kind);
 	snprintf(found.api_version, sizeof found.api_version, "%s", api_version);
 	found.custom = group_is_custom(found.group);
-	struct buf path = {0}, body = {.limit = DISCOVERY_MAX};
-	buf_printf(&path, *found.group ? "/apis/%s/%s" : "/api%s/%s", found.group, found.version);
-	struct http_request r = {.method = "GET", .path = buf_str(&path), .timeout_ms = DISCOVERY_TIMEOUT_MS};
-	int code = kube_do(c, &r, &body, NULL, err);
-	if (code == -ENOENT)
-		err_set(err, code, "%s is not served (kind %s)", api_version, kind);
-	else if (!code && json_check(buf_span(&body), err))
-		code = err_prefix(err, -EPROTO, "discovery of %s", api_version);
-	else if (!code)
-		code = find_kind(buf_span(&body), kind, &found, err);
-	buf_done(&path);
-	buf_done(&body);
+	if (json_check(body, err))
+		return err_prefix(err, -EPROTO, "discovery of %s", api_version);
+	int code = find_kind(body, kind, &found, err);
 	if (!code)
 		*ret = found;
+	return code;
+}
+
+int kube_discover(struct http_client *c, const char *api_version, const char *kind, struct kube_resource *ret,
+		  struct err *err)
+{
+	struct buf path = {0}, body = {.limit = DISCOVERY_MAX};
+	int code = kube_discovery_path(api_version, &path, err);
+	struct http_request r = {.method = "GET", .path = buf_str(&path), .timeout_ms = DISCOVERY_TIMEOUT_MS};
+	if (!code)
+		code = kube_do(c, &r, &body, NULL, err);
+	if (code == -ENOENT)
+		err_set(err, code, "%s is not served (kind %s)", api_version, kind);
+	else if (!code)
+		code = kube_discovery_find(api_version, kind, buf_span(&body), ret, err);
+	buf_done(&path);
+	buf_done(&body);
 	return code;
 }

@@ -22,6 +22,11 @@ int kube_split_api_version(const char *api_version, char group[254], char versio
  * http_do or kube_status. */
 int kube_discover(struct http_client *c, const char *api_version, const char *kind, struct kube_resource *ret,
 		  struct err *err);
+/* The two halves of it, for those who must not block: what to GET, and the kind in the body of a 200 (-ENOENT:
+ * not in it; -EPROTO). */
+int kube_discovery_path(const char *api_version, struct buf *path, struct err *err);
+int kube_discovery_find(const char *api_version, const char *kind, struct span body, struct kube_resource *ret,
+			struct err *err);
 
 /* Appends "/apis/apps/v1/namespaces/NS/deployments/NAME/status". namespace may be absent (cluster scope, or
  * all namespaces for a list), name may be absent (the collection), subresource may be NULL. Segments are
