@@ -65,7 +65,7 @@ enum cache_scope { CACHE_SCOPE_UNKNOWN, CACHE_SCOPE_CLUSTER, CACHE_SCOPE_NAMESPA
 struct cache_controller {
 	char name[64]; /* empty: free */
 	_Atomic uint32_t sweep;
-	uint32_t reserved;
+	uint32_t digest; /* folded, of the file that was swept last: another one is another reconciler */
 };
 
 struct cache_slot {

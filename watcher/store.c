@@ -357,6 +357,11 @@ struct cache_controller *store_controller(struct store *s, const char *name, uin
 	return free_one;
 }
 
+struct cache_controller *store_controllers(struct store *s)
+{
+	return store_header(s)->controller;
+}
+
 void store_controllers_keep(struct store *s, bool (*keep)(void *ctx, const char *name), void *ctx)
 {
 	struct cache_header *h = store_header(s);

@@ -61,6 +61,7 @@ void store_usage(const struct store *s, struct store_usage *ret);
 
 /* The entry of this controller, made if there is none (with sweep set). NULL: more than CACHE_CONTROLLERS. */
 struct cache_controller *store_controller(struct store *s, const char *name, uint8_t *ret_index);
+struct cache_controller *store_controllers(struct store *s); /* all CACHE_CONTROLLERS */
 /* Frees the entries that keep() does not want. */
 void store_controllers_keep(struct store *s, bool (*keep)(void *ctx, const char *name), void *ctx);
 struct cache_outbox_entry *store_outbox(struct store *s, uint32_t *ret_entries);

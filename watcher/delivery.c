@@ -1,0 +1,285 @@
+/* From the outbox, and from sweeps of the cache, to the broker. Outbox first: its keys are real events. */
+#include "log.h"
+#include "watcher.h"
+#include <stdio.h>
+
+enum { BATCH = 1024, SWEEPS_IN_FLIGHT = 2, SWEEP_SLOTS = 20000 /* looked at in one go */ };
+#define RETRY_MIN_NS (100 * (int64_t)NS_PER_MS)
+#define RETRY_MAX_NS (5 * NS_PER_S)
+
+struct broker_batch {
+	char controller[64]; /* by name: a reload may have removed it before the answer comes */
+	bool sweep;
+	uint32_t count;
+	uint32_t entries[BATCH]; /* of the outbox */
+	struct keys keys;	 /* of a sweep: kept until they are stored */
+	size_t sent;		 /* keys of the sweep that are stored */
+};
+
+static struct controller *find(struct watcher *w, struct span name)
+{
+	for (size_t i = 0; i < w->n_controllers; i++)
+		if (span_is(name, w->controllers[i].config->name))
+			return &w->controllers[i];
+	return NULL;
+}
+
+static void batch_free(struct broker_batch *b)
+{
+	keys_done(&b->keys);
+	free(b);
+}
+
+static void hold_off(struct controller *c, int64_t now_ns)
+{
+	c->retry_delay_ns = MIN(MAX(c->retry_delay_ns * 2, RETRY_MIN_NS), RETRY_MAX_NS);
+	c->retry_at_ns = now_ns + c->retry_delay_ns;
+}
+
+/* ---- the outbox ---- */
+
+static bool send_outbox(struct watcher *w, int64_t now_ns)
+{
+	bool skip[CACHE_CONTROLLERS] = {0};
+	struct wire_add_key keys[BATCH];
+	for (size_t i = 0; i < w->n_controllers; i++)
+		skip[w->controllers[i].index] = now_ns < w->controllers[i].retry_at_ns;
+	struct broker_batch *b = xcalloc(1, sizeof *b);
+	b->count = outbox_take(w->outbox, skip, BATCH, b->entries);
+	struct outbox_key k = {0};
+	for (uint32_t i = 0; i < b->count; i++) {
+		outbox_view(w->outbox, b->entries[i], &k);
+		keys[i] = (struct wire_add_key){.namespace = k.namespace,
+						.name = k.name,
+						.priority = k.priority,
+						.primary_changed = k.primary_changed,
+						.cause = k.cause,
+						.cause_kind = k.cause_kind,
+						.cause_namespace = k.cause_namespace,
+						.cause_name = k.cause_name};
+	}
+	for (size_t i = 0; b->count && i < w->n_controllers; i++)
+		if (w->controllers[i].index == k.controller)
+			snprintf(b->controller, sizeof b->controller, "%s", w->controllers[i].config->name);
+	if (b->count && broker_add(w->broker, b->controller, keys, b->count, b) == 0)
+		return true;
+	for (uint32_t i = 0; i < b->count; i++)
+		outbox_return(w->outbox, b->entries[i]);
+	batch_free(b);
+	return false;
+}
+
+static void outbox_added(struct watcher *w, struct broker_batch *b, int64_t accepted)
+{
+	for (uint32_t i = 0; i < b->count; i++)
+		if (i < accepted)
+			outbox_ack(w->outbox, b->entries[i]);
+		else
+			outbox_return(w->outbox, b->entries[i]);
+}
+
+/* ---- sweeps ---- */
+
+void controller_want_sweep(struct controller *c, uint32_t cause)
+{
+	c->sweep.cause = cause;
+	atomic_store_explicit(&c->shared->sweep, 1, memory_order_release);
+	c->sweep.again = true;
+}
+
+/* Every table is there, or known not to come for now. */
+static bool may_sweep(const struct controller *c)
+{
+	if (!atomic_load(&c->shared->sweep) || c->sweep.telling)
+		return false;
+	for (size_t i = 0; i < c->n_subs; i++)
+		if (!informer_synced(c->subs[i].informer) && !informer_blocked(c->subs[i].informer))
+			return false;
+	return true;
+}
+
+/* INDEX and ALL: their keys are keys of `for` objects, which are swept themselves. And keys in a scope that
+ * is not known yet cannot be made: the first list of the `for` kind brings another sweep. */
+static bool has_nothing(const struct watcher *w, const struct sub *s)
+{
+	enum config_map_type type = s->mapping.type;
+	return type == MAP_INDEX || type == MAP_ALL ||
+	       (type != MAP_SELF &&
+		store_table_entry(w->store, s->primary->table)->scope == CACHE_SCOPE_UNKNOWN);
+}
+
+/* The next keys of the controller, up to a batch, or as far as one go looks. */
+static void collect(struct watcher *w, struct controller *c, struct keys *out)
+{
+	struct store_view v;
+	struct object o;
+	for (uint32_t looked = 0; c->sweep.sub < c->n_subs && looked < SWEEP_SLOTS; looked++) {
+		struct sub *s = &c->subs[c->sweep.sub];
+		if (has_nothing(w, s) || c->sweep.slot >= store_slots(w->store)) {
+			c->sweep.sub++;
+			c->sweep.slot = 0;
+			continue;
+		}
+		buf_reset(&w->text_before);
+		if (store_at(w->store, c->sweep.slot, &v) && v.table == s->informer->table &&
+		    object_read(v.json, &w->text_before, &o, NULL) == 0) {
+			size_t before = out->count;
+			sub_keys_of_create(s, &o, out);
+			if (out->all && before) { /* it does not fit any more: it begins the next batch */
+				out->count = before;
+				out->all = false;
+				return;
+			}
+		}
+		c->sweep.slot++;
+	}
+}
+
+static int send_sweep(struct watcher *w, struct controller *c, struct broker_batch *b)
+{
+	struct wire_add_key keys[BATCH];
+	size_t n = 0;
+	for (size_t i = b->sent; i < b->keys.count; i++, n++) {
+		keys[n] = (struct wire_add_key){.priority = PRIORITY_LOW,
+						.cause = c->sweep.cause ? c->sweep.cause : WIRE_CAUSE_SWEEP};
+		keys_get(&b->keys, i, &keys[n].namespace, &keys[n].name);
+	}
+	return broker_add(w->broker, c->config->name, keys, n, b);
+}
+
+static void sweep_restart(struct controller *c)
+{
+	c->sweep.sub = 0;
+	c->sweep.slot = 0;
+	c->sweep.again = false;
+	c->sweep.active = true;
+}
+
+static bool sweep_step(struct watcher *w, struct controller *c)
+{
+	if (!c->sweep.active) {
+		sweep_restart(c);
+		log_info("sweep started", LOG_S("controller", c->config->name));
+	}
+	if (c->sweep.sub >= c->n_subs) {
+		if (c->sweep.in_flight)
+			return false;
+		if (c->sweep.again) {
+			sweep_restart(c);
+			return true;
+		}
+		if (broker_swept(w->broker, c->config->name) == 0)
+			c->sweep.telling = true;
+		return false;
+	}
+	if (c->sweep.in_flight >= SWEEPS_IN_FLIGHT || !broker_may_add(w->broker))
+		return false;
+	struct broker_batch *b = xcalloc(1, sizeof *b);
+	b->sweep = true;
+	snprintf(b->controller, sizeof b->controller, "%s", c->config->name);
+	collect(w, c, &b->keys);
+	if (!b->keys.count) {
+		batch_free(b);
+		return true;
+	}
+	if (send_sweep(w, c, b) < 0) {
+		c->sweep.again = true; /* these keys are not remembered */
+		batch_free(b);
+		return false;
+	}
+	c->sweep.in_flight++;
+	return true;
+}
+
+static void sweep_added(struct controller *c, struct broker_batch *b, int64_t accepted)
+{
+	c->sweep.in_flight--;
+	b->sent += accepted > 0 ? (size_t)MIN((uint64_t)accepted, b->keys.count - b->sent) : 0;
+	if (b->sent < b->keys.count)
+		c->sweep.again = true;
+}
+
+/* ---- what the broker tells ---- */
+
+static void on_connected(void *ctx, struct wire_loaded *loaded, size_t max, size_t *ret_count)
+{
+	struct watcher *w = ctx;
+	size_t n = 0;
+	for (; n < w->n_controllers && n < max; n++)
+		loaded[n] = (struct wire_loaded){span_of(w->controllers[n].config->name),
+						 span_of(w->controllers[n].config->digest)};
+	*ret_count = n;
+}
+
+static void on_ready(void *ctx, const struct wire_loaded *want_all, size_t count)
+{
+	struct watcher *w = ctx;
+	for (size_t i = 0; i < w->n_controllers; i++)
+		w->controllers[i].retry_at_ns = w->controllers[i].retry_delay_ns = 0;
+	for (size_t i = 0; i < count; i++) {
+		struct controller *c = find(w, want_all[i].controller);
+		if (c)
+			controller_want_sweep(c, WIRE_CAUSE_SWEEP);
+	}
+}
+
+static void on_added(void *ctx, struct broker_batch *b, int64_t accepted, struct span message)
+{
+	struct watcher *w = ctx;
+	struct controller *c = find(w, span_of(b->controller));
+	int64_t asked = (int64_t)(b->sweep ? b->keys.count : b->count);
+	if (c && accepted >= 0 && accepted < asked) {
+		if (!c->retry_delay_ns)
+			log_warning("the broker has no room for keys: they are kept and sent again",
+				    LOG_S("controller", b->controller), LOG_I("accepted", accepted),
+				    LOG_I("sent", asked), LOG_SP("message", message));
+		hold_off(c, clock_boottime_ns());
+	} else if (c && accepted < 0) {
+		hold_off(c, clock_boottime_ns());
+	} else if (c) {
+		c->retry_delay_ns = 0;
+	}
+	if (!b->sweep)
+		outbox_added(w, b, accepted);
+	else if (c)
+		sweep_added(c, b, accepted);
+	batch_free(b);
+}
+
+static void on_swept(void *ctx, struct span name, bool done)
+{
+	struct watcher *w = ctx;
+	struct controller *c = find(w, name);
+	if (!c)
+		return;
+	c->sweep.telling = false;
+	c->sweep.active = false;
+	if (!done || c->sweep.again)
+		return;
+	atomic_store_explicit(&c->shared->sweep, 0, memory_order_release);
+	log_info("sweep complete", LOG_S("controller", c->config->name));
+}
+
+const struct broker_ops delivery_ops = {on_connected, on_ready, on_added, on_swept};
+
+/* ---- the loop's part ---- */
+
+void delivery_run(struct watcher *w, int64_t now_ns)
+{
+	while (broker_may_add(w->broker) && outbox_waiting(w->outbox) && send_outbox(w, now_ns))
+		;
+	for (size_t i = 0; i < w->n_controllers && broker_ready(w->broker); i++) {
+		struct controller *c = &w->controllers[i];
+		while (may_sweep(c) && now_ns >= c->retry_at_ns && sweep_step(w, c))
+			;
+	}
+}
+
+int64_t delivery_due_ns(const struct watcher *w)
+{
+	int64_t due = INT64_MAX;
+	for (size_t i = 0; i < w->n_controllers; i++)
+		if (w->controllers[i].retry_delay_ns)
+			due = MIN(due, w->controllers[i].retry_at_ns);
+	return due;
+}

@@ -1,0 +1,275 @@
+/* A change of one object. The order is what makes a kill harmless: the keys of its old and new form go into
+ * the outbox, then the object changes in the cache, then the keys are sent. */
+#include "watcher.h"
+#include "wire.h"
+#include <stdio.h>
+
+struct change {
+	const struct object *before, *after; /* NULL: there is none */
+	int32_t priority;
+};
+
+/* ---- what mapping asks ---- */
+
+static bool owner_is_another(void *ctx, struct span namespace, struct span name, struct span uid)
+{
+	const struct sub *s = ctx;
+	struct store_view v;
+	return store_find(s->informer->watcher->store, s->primary->table, namespace, name, &v) &&
+	       !span_eq(v.uid, uid);
+}
+
+struct references {
+	struct store *store;
+	struct keys *out;
+};
+
+static void add_slot(void *ctx, uint32_t slot)
+{
+	const struct references *r = ctx;
+	struct store_view v;
+	if (store_at(r->store, slot, &v))
+		keys_add(r->out, v.namespace, v.name);
+}
+
+static void references(void *ctx, struct span namespace, struct span name, struct keys *out)
+{
+	const struct sub *s = ctx;
+	struct references r = {s->informer->watcher->store, out};
+	if (s->references)
+		refindex_each(s->references, namespace, name, add_slot, &r);
+}
+
+static void everything(void *ctx, struct keys *out)
+{
+	const struct sub *s = ctx;
+	struct store *store = s->informer->watcher->store;
+	struct store_view v;
+	if (atomic_load(&store_table_entry(store, s->primary->table)->objects) > KEYS_MAX) {
+		out->all = true;
+		return;
+	}
+	for (uint32_t i = 0; i < store_slots(store); i++)
+		if (store_at(store, i, &v) && v.table == s->primary->table)
+			keys_add(out, v.namespace, v.name);
+}
+
+static struct mapping_lookup lookup_of(struct sub *s)
+{
+	return (struct mapping_lookup){
+	    .ctx = s,
+	    .owner_is_another = owner_is_another,
+	    .references = references,
+	    .everything = everything,
+	    .for_scope = store_table_entry(s->informer->watcher->store, s->primary->table)->scope};
+}
+
+void sub_keys_of_create(struct sub *s, const struct object *o, struct keys *out)
+{
+	struct mapping_lookup lookup = lookup_of(s);
+	if (predicate_passes(&s->predicate, NULL, o))
+		mapping_keys(&s->mapping, o, &lookup, out);
+}
+
+/* ---- into the outbox ---- */
+
+static bool passes(const struct sub *s, const struct change *c)
+{
+	/* Another uid under the same name is a delete and a create, whatever came as one event. */
+	if (c->before && c->after && !span_eq(c->before->uid, c->after->uid))
+		return predicate_passes(&s->predicate, c->before, NULL) ||
+		       predicate_passes(&s->predicate, NULL, c->after);
+	return predicate_passes(&s->predicate, c->before, c->after);
+}
+
+static int put_keys(struct sub *s, const struct change *c, const struct keys *keys, size_t from_before)
+{
+	struct watcher *w = s->informer->watcher;
+	const struct object *o = c->after ? c->after : c->before;
+	struct outbox_key k = {
+	    .controller = s->controller->index,
+	    .priority = keys->count > MANY_KEYS ? MIN(c->priority, PRIORITY_LOW) : c->priority,
+	    .primary_changed = s->mapping.type == MAP_SELF && mapping_primary_changed(c->before, c->after),
+	    .cause = !c->after	 ? WIRE_CAUSE_DELETED
+		     : c->before ? WIRE_CAUSE_UPDATED
+				 : WIRE_CAUSE_CREATED,
+	    .cause_kind = span_of(s->cause_kind),
+	    .cause_namespace = o->namespace,
+	    .cause_name = o->name};
+	for (size_t i = 0; i < keys->count; i++) {
+		keys_get(keys, i, &k.namespace, &k.name);
+		/* A key of the old form cannot be had again from the cache: without room for it the change
+		 * must wait. */
+		bool must = i < from_before;
+		if (outbox_put(w->outbox, &k, must) == 0)
+			continue;
+		if (must)
+			return -EAGAIN;
+		controller_want_sweep(s->controller, WIRE_CAUSE_SWEEP);
+		return 0;
+	}
+	return 0;
+}
+
+static int announce(struct informer *i, const struct change *c, struct err *err)
+{
+	struct keys *keys = &i->watcher->keys;
+	for (size_t n = 0; n < i->n_subs; n++) {
+		struct sub *s = i->subs[n];
+		if (!passes(s, c))
+			continue;
+		struct mapping_lookup lookup = lookup_of(s);
+		keys_reset(keys);
+		mapping_keys(&s->mapping, c->before, &lookup, keys);
+		size_t from_before = keys->count;
+		mapping_keys(&s->mapping, c->after, &lookup, keys);
+		if (keys->all) {
+			controller_want_sweep(s->controller, WIRE_CAUSE_SWEEP);
+			continue;
+		}
+		if (put_keys(s, c, keys, from_before) < 0)
+			return err_set(err, -EAGAIN, "the outbox is full: the broker takes no keys; %u wait",
+				       outbox_used(i->watcher->outbox));
+	}
+	return 0;
+}
+
+/* ---- the object ---- */
+
+static bool read_cached(struct watcher *w, const struct store_view *v, struct object *ret)
+{
+	buf_reset(&w->text_before);
+	return object_read(v->json, &w->text_before, ret, NULL) == 0;
+}
+
+static int store_changed(struct informer *i, const struct object *o, uint32_t epoch, struct err *err)
+{
+	struct watcher *w = i->watcher;
+	uint32_t slot;
+	int rc = store_put(w->store, i->table, o, o->json, &slot, err);
+	if (rc < 0)
+		return err_prefix(err, rc, "%s %s %.*s/%.*s", i->kind->api_version, i->kind->kind,
+				  SPAN_ARG(o->namespace), SPAN_ARG(o->name));
+	if (epoch)
+		*store_mark(w->store, slot) = epoch;
+	for (size_t n = 0; n < i->n_references; n++)
+		refindex_put(i->references[n], slot, o);
+	return 0;
+}
+
+static int32_t priority_of(uint32_t epoch)
+{
+	return epoch ? PRIORITY_LOW : 0;
+}
+
+int informer_put(struct informer *i, struct span json, uint32_t epoch, struct counts *counts, struct err *err)
+{
+	struct watcher *w = i->watcher;
+	struct object o, old;
+	struct store_view v;
+	buf_reset(&w->json);
+	buf_reset(&w->text_after);
+	object_normalize(json, i->kind->api_version, i->kind->kind, i->strip_managed_fields,
+			 i->kind->metadata_only, &w->json);
+	if (buf_failed(&w->json))
+		return err_set(err, -ENOMEM, "no memory for an object of %zu bytes", json.len);
+	int rc = object_read(buf_span(&w->json), &w->text_after, &o, err);
+	if (rc < 0)
+		return rc;
+	counts->items++;
+	bool known = store_find(w->store, i->table, o.namespace, o.name, &v);
+	if (known && span_eq(v.uid, o.uid) && span_eq(v.version, o.version)) {
+		counts->unchanged++;
+		*store_mark(w->store, v.slot) = epoch;
+		return epoch && i->rewrite ? store_changed(i, &o, epoch, err) : 0;
+	}
+	known = known && read_cached(w, &v, &old);
+	struct change c = {.before = known ? &old : NULL, .after = &o, .priority = priority_of(epoch)};
+	/* New objects of a first list enter by the sweep that follows it. */
+	bool initial = epoch && !known && !store_table_synced(w->store, i->table);
+	rc = initial ? 0 : announce(i, &c, err);
+	if (rc == 0)
+		rc = store_changed(i, &o, epoch, err);
+	if (rc == 0)
+		(*(known ? &counts->changed : &counts->added))++;
+	return rc;
+}
+
+static int delete_cached(struct informer *i, const struct store_view *v, const struct object *last,
+			 int32_t priority, struct err *err)
+{
+	struct watcher *w = i->watcher;
+	struct object old;
+	if (read_cached(w, v, &old)) {
+		struct change c = {.before = &old, .priority = priority};
+		int rc = announce(i, &c, err);
+		/* The last state may map elsewhere than the cached one. */
+		c.before = last;
+		if (rc == 0 && object_exists(last))
+			rc = announce(i, &c, err);
+		if (rc < 0)
+			return rc;
+	}
+	for (size_t n = 0; n < i->n_references; n++)
+		refindex_remove(i->references[n], v->slot);
+	store_delete(w->store, v->slot);
+	return 0;
+}
+
+int informer_deleted(struct informer *i, struct span json, struct err *err)
+{
+	struct watcher *w = i->watcher;
+	struct object o;
+	struct store_view v;
+	buf_reset(&w->json);
+	buf_reset(&w->text_after);
+	object_normalize(json, i->kind->api_version, i->kind->kind, i->strip_managed_fields,
+			 i->kind->metadata_only, &w->json);
+	int rc = object_read(buf_span(&w->json), &w->text_after, &o, err);
+	if (rc < 0 || !store_find(w->store, i->table, o.namespace, o.name, &v))
+		return rc;
+	return delete_cached(i, &v, &o, 0, err);
+}
+
+int informer_sweep(struct informer *i, struct span namespace, uint32_t epoch, struct counts *counts,
+		   struct err *err)
+{
+	struct store *store = i->watcher->store;
+	struct store_view v;
+	for (uint32_t slot = 0; slot < store_slots(store); slot++) {
+		if (!store_at(store, slot, &v) || v.table != i->table || *store_mark(store, slot) == epoch ||
+		    (namespace.at && !span_eq(v.namespace, namespace)))
+			continue;
+		int rc = delete_cached(i, &v, NULL, PRIORITY_LOW, err);
+		if (rc < 0)
+			return rc;
+		counts->deleted++;
+	}
+	return 0;
+}
+
+/* ---- state ---- */
+
+bool informer_synced(const struct informer *i)
+{
+	return store_table_synced(i->watcher->store, i->table);
+}
+
+bool informer_blocked(const struct informer *i)
+{
+	for (size_t n = 0; n < i->n_streams; n++)
+		if (!i->streams[n].dormant && !i->streams[n].listed && i->streams[n].told)
+			return true;
+	return false;
+}
+
+void informer_index(struct informer *i)
+{
+	struct watcher *w = i->watcher;
+	struct store_view v;
+	struct object o;
+	for (uint32_t slot = 0; i->n_references && slot < store_slots(w->store); slot++)
+		if (store_at(w->store, slot, &v) && v.table == i->table && read_cached(w, &v, &o))
+			for (size_t n = 0; n < i->n_references; n++)
+				refindex_put(i->references[n], slot, &o);
+}

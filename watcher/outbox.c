@@ -1,0 +1,254 @@
+#include "outbox.h"
+
+enum { NONE = UINT32_MAX };
+enum place { FREE, WAITING, IN_FLIGHT };
+
+struct outbox {
+	struct cache_outbox_entry *at;
+	uint32_t count;
+	uint32_t free_first; /* chained by next */
+	uint32_t waiting, in_flight;
+	struct queue { /* of one controller */
+		uint32_t first, last;
+	} queues[CACHE_CONTROLLERS];
+	struct private
+	{
+		uint32_t next;	      /* in its queue or the free chain */
+		uint32_t bucket_next; /* waiting entries by hash of their key */
+		uint32_t hash;
+		uint8_t place;
+		uint64_t order; /* of arrival */
+	}
+	*mine;
+	uint32_t *buckets; /* count of them is a power of two */
+	uint32_t mask;
+	uint64_t arrivals;
+};
+
+static struct span text(const struct cache_outbox_entry *e, int which)
+{
+	size_t at = 0;
+	for (int i = 0; i < which; i++)
+		at += e->lengths[i];
+	return (struct span){e->text + at, e->lengths[which]};
+}
+
+void outbox_view(const struct outbox *o, uint32_t entry, struct outbox_key *ret)
+{
+	const struct cache_outbox_entry *e = &o->at[entry];
+	*ret = (struct outbox_key){.controller = e->controller,
+				   .namespace = text(e, 0),
+				   .name = text(e, 1),
+				   .cause_kind = text(e, 2),
+				   .cause_namespace = text(e, 3),
+				   .cause_name = text(e, 4),
+				   .priority = e->priority,
+				   .cause = e->cause,
+				   .primary_changed = e->flags & CACHE_OUTBOX_PRIMARY_CHANGED};
+}
+
+static uint32_t key_hash(uint8_t controller, struct span namespace, struct span name)
+{
+	return (uint32_t)cache_name_hash(controller, namespace, name);
+}
+
+static void enqueue(struct outbox *o, uint32_t i)
+{
+	const struct cache_outbox_entry *e = &o->at[i];
+	struct private *p = &o->mine[i];
+	struct queue *q = &o->queues[e->controller];
+	p->place = WAITING;
+	p->next = NONE;
+	p->order = o->arrivals++;
+	p->hash = key_hash(e->controller, text(e, 0), text(e, 1));
+	p->bucket_next = o->buckets[p->hash & o->mask];
+	o->buckets[p->hash & o->mask] = i;
+	if (q->first == NONE)
+		q->first = i;
+	else
+		o->mine[q->last].next = i;
+	q->last = i;
+	o->waiting++;
+}
+
+static void unbucket(struct outbox *o, uint32_t i)
+{
+	uint32_t *at = &o->buckets[o->mine[i].hash & o->mask];
+	while (*at != i)
+		at = &o->mine[*at].bucket_next;
+	*at = o->mine[i].bucket_next;
+}
+
+static uint32_t dequeue(struct outbox *o, uint8_t controller)
+{
+	struct queue *q = &o->queues[controller];
+	uint32_t i = q->first;
+	q->first = o->mine[i].next;
+	unbucket(o, i);
+	o->waiting--;
+	return i;
+}
+
+static void release(struct outbox *o, uint32_t i)
+{
+	atomic_store_explicit(&o->at[i].state, 0, memory_order_release);
+	o->mine[i].place = FREE;
+	o->mine[i].next = o->free_first;
+	o->free_first = i;
+}
+
+static bool entry_sane(const struct cache_outbox_entry *e, const struct cache_controller *controllers)
+{
+	size_t sum = 0;
+	for (int i = 0; i < 5; i++)
+		sum += e->lengths[i];
+	return atomic_load_explicit(&e->state, memory_order_acquire) == 1 && sum <= sizeof e->text &&
+	       e->controller < CACHE_CONTROLLERS && e->lengths[0] <= NAMESPACE_MAX_LEN && e->lengths[1] &&
+	       e->lengths[1] <= NAME_MAX_LEN && *controllers[e->controller].name;
+}
+
+struct outbox *outbox_new(struct cache_outbox_entry *entries, uint32_t count,
+			  const struct cache_controller *controllers)
+{
+	struct outbox *o = xcalloc(1, sizeof *o);
+	o->at = entries;
+	o->count = count;
+	o->free_first = NONE;
+	o->mask = 1;
+	while (o->mask < count)
+		o->mask = o->mask << 1 | 1;
+	o->mine = xcalloc(count, sizeof *o->mine);
+	o->buckets = xcalloc((size_t)o->mask + 1, sizeof *o->buckets);
+	for (uint32_t i = 0; i <= o->mask; i++)
+		o->buckets[i] = NONE;
+	for (size_t i = 0; i < CACHE_CONTROLLERS; i++)
+		o->queues[i] = (struct queue){NONE, NONE};
+	for (uint32_t i = count; i-- > 0;)
+		if (!entry_sane(&entries[i], controllers))
+			release(o, i);
+		else
+			enqueue(o, i);
+	return o;
+}
+
+void outbox_free(struct outbox *o)
+{
+	if (!o)
+		return;
+	free(o->mine);
+	free(o->buckets);
+	free(o);
+}
+
+uint32_t outbox_waiting(const struct outbox *o)
+{
+	return o->waiting;
+}
+uint32_t outbox_used(const struct outbox *o)
+{
+	return o->waiting + o->in_flight;
+}
+uint32_t outbox_room(const struct outbox *o, bool must)
+{
+	uint32_t limit = must ? o->count : o->count - o->count / 8;
+	return limit - MIN(limit, outbox_used(o));
+}
+
+static uint32_t find_waiting(const struct outbox *o, const struct outbox_key *k)
+{
+	uint32_t hash = key_hash(k->controller, k->namespace, k->name);
+	for (uint32_t i = o->buckets[hash & o->mask]; i != NONE; i = o->mine[i].bucket_next) {
+		const struct cache_outbox_entry *e = &o->at[i];
+		if (o->mine[i].hash == hash && e->controller == k->controller &&
+		    span_eq(text(e, 0), k->namespace) && span_eq(text(e, 1), k->name))
+			return i;
+	}
+	return NONE;
+}
+
+static void write_entry(struct cache_outbox_entry *e, const struct outbox_key *k)
+{
+	const struct span texts[5] = {k->namespace, k->name, k->cause_kind, k->cause_namespace,
+				      k->cause_name};
+	size_t causes = texts[2].len + texts[3].len + texts[4].len, at = 0;
+	bool fits = k->namespace.len + k->name.len + causes <= sizeof e->text;
+	for (int i = 0; i < 5; i++) {
+		e->lengths[i] = i < 2 || fits ? (uint16_t)texts[i].len : 0;
+		if (e->lengths[i])
+			memcpy(e->text + at, texts[i].at, e->lengths[i]);
+		at += e->lengths[i];
+	}
+	e->controller = k->controller;
+	e->flags = k->primary_changed ? CACHE_OUTBOX_PRIMARY_CHANGED : 0;
+	e->priority = k->priority;
+	e->cause = k->cause;
+	atomic_store_explicit(&e->state, 1, memory_order_release);
+}
+
+int outbox_put(struct outbox *o, const struct outbox_key *k, bool must)
+{
+	uint32_t i = find_waiting(o, k);
+	if (i != NONE) {
+		struct cache_outbox_entry *e = &o->at[i];
+		e->priority = MAX(e->priority, k->priority);
+		if (k->primary_changed)
+			e->flags |= CACHE_OUTBOX_PRIMARY_CHANGED;
+		return 0;
+	}
+	if (!outbox_room(o, must))
+		return -ENOSPC;
+	i = o->free_first;
+	o->free_first = o->mine[i].next;
+	write_entry(&o->at[i], k);
+	enqueue(o, i);
+	return 0;
+}
+
+uint32_t outbox_take(struct outbox *o, const bool *skip, uint32_t max, uint32_t *entries)
+{
+	size_t oldest = CACHE_CONTROLLERS;
+	for (size_t c = 0; c < CACHE_CONTROLLERS; c++)
+		if (o->queues[c].first != NONE && !(skip && skip[c]) &&
+		    (oldest == CACHE_CONTROLLERS ||
+		     o->mine[o->queues[c].first].order < o->mine[o->queues[oldest].first].order))
+			oldest = c;
+	uint32_t n = 0;
+	for (; oldest < CACHE_CONTROLLERS && n < max && o->queues[oldest].first != NONE; n++) {
+		entries[n] = dequeue(o, (uint8_t)oldest);
+		o->mine[entries[n]].place = IN_FLIGHT;
+		o->in_flight++;
+	}
+	return n;
+}
+
+void outbox_ack(struct outbox *o, uint32_t entry)
+{
+	if (o->mine[entry].place != IN_FLIGHT)
+		return;
+	o->in_flight--;
+	release(o, entry);
+}
+
+void outbox_return(struct outbox *o, uint32_t entry)
+{
+	if (o->mine[entry].place != IN_FLIGHT)
+		return;
+	o->in_flight--;
+	struct outbox_key k;
+	outbox_view(o, entry, &k);
+	if (find_waiting(o, &k) != NONE) { /* it was put again meanwhile: one is enough */
+		(void)outbox_put(o, &k, true);
+		release(o, entry);
+	} else {
+		enqueue(o, entry);
+	}
+}
+
+void outbox_drop(struct outbox *o, uint8_t controller)
+{
+	while (o->queues[controller].first != NONE)
+		release(o, dequeue(o, controller));
+	for (uint32_t i = 0; i < o->count; i++)
+		if (o->mine[i].place == IN_FLIGHT && o->at[i].controller == controller)
+			outbox_ack(o, i);
+}

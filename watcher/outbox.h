@@ -1,0 +1,40 @@
+/* Keys on their way to the broker, in the cache region: put there before the object changes in the cache,
+ * taken out when the broker has stored them, sent again by the next watcher if this one dies in between.
+ *
+ * A key that waits and is put again is merged (highest priority, primary_changed or-ed, the first cause
+ * stays); one that is in flight is not touched: a second entry waits. One thread. */
+#pragma once
+#include "shm_cache.h"
+
+struct outbox;
+/* Takes over what the entries hold: all of it waits. Controllers: the region's table; entries of free ones
+ * are dropped. */
+struct outbox *outbox_new(struct cache_outbox_entry *entries, uint32_t count,
+			  const struct cache_controller *controllers);
+void outbox_free(struct outbox *o);
+
+struct outbox_key {
+	uint8_t controller; /* index into the region's controllers */
+	struct span namespace, name;
+	int32_t priority;
+	bool primary_changed;
+	uint32_t cause; /* enum wire_cause */
+	struct span cause_kind, cause_namespace, cause_name;
+};
+
+/* -ENOSPC when it is full. must: may use the last eighth, which is kept for keys that a sweep of the cache
+ * would not find again. */
+int outbox_put(struct outbox *o, const struct outbox_key *k, bool must);
+uint32_t outbox_waiting(const struct outbox *o);
+uint32_t outbox_used(const struct outbox *o); /* waiting and in flight */
+uint32_t outbox_room(const struct outbox *o, bool must);
+
+/* Up to max waiting entries of one controller, the oldest first, are now in flight; their numbers go to
+ * entries. The controller is the one of the oldest entry that skip (may be NULL) does not name. */
+uint32_t outbox_take(struct outbox *o, const bool *skip, uint32_t max, uint32_t *entries);
+void outbox_view(const struct outbox *o, uint32_t entry,
+		 struct outbox_key *ret);	      /* spans into the region until it is taken out */
+void outbox_ack(struct outbox *o, uint32_t entry);    /* stored: free */
+void outbox_return(struct outbox *o, uint32_t entry); /* not stored: waits again, behind the others */
+/* Drops the keys of a controller that is no more. */
+void outbox_drop(struct outbox *o, uint8_t controller);

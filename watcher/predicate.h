@@ -1,0 +1,29 @@
+/* The built-in predicates: does this event of an object concern the controller? Pure. They filter keys, never
+ * the cache.
+ *
+ * Semantics are controller-runtime's: the four "...Changed" and Field.changed look at updates only and let
+ * creates and deletes pass; LabelSelector and the other Field operators look at the new object of an update
+ * and at the one object of a create or delete; `not` turns all three around. */
+#pragma once
+#include "config.h"
+#include "object.h"
+#include "path.h"
+
+enum event_type { EVENT_CREATE, EVENT_UPDATE, EVENT_DELETE };
+
+struct predicate {
+	enum config_predicate_type type;
+	const struct config_predicate *config; /* NULL for the default ones */
+	struct predicate *children;
+	size_t count;
+	struct path path;
+};
+
+/* Keeps pointers into c, which must outlive it. -EINVAL: a path or selector is wrong. */
+int predicate_init(struct predicate *p, const struct config_predicate *c, struct err *err);
+/* For a watch that names none. */
+void predicate_init_default(struct predicate *p, bool custom_primary);
+void predicate_done(struct predicate *p);
+
+/* before: NULL for a create; after: NULL for a delete. */
+bool predicate_passes(const struct predicate *p, const struct object *before, const struct object *after);

@@ -1,0 +1,98 @@
+#include "reflector.h"
+
+#define BASE_NS	    (800 * (int64_t)NS_PER_MS)
+#define CAP_NS	    (30 * NS_PER_S)
+#define DISCOVER_NS (10 * NS_PER_S) /* between two questions whether a kind is served by now */
+#define SHORT_NS    NS_PER_S
+enum { WATCH_FAILS_MAX = 5 }; /* then the cause may be the resourceVersion, whatever the server says */
+
+void reflector_init(struct reflector *r)
+{
+	*r = (struct reflector){.phase = REFLECTOR_DISCOVER};
+}
+
+static int64_t backoff(struct reflector *r, const struct reflector_input *in)
+{
+	int64_t d = r->failures < 6 ? BASE_NS << r->failures : CAP_NS;
+	if (r->failures < 6)
+		r->failures++;
+	d = MIN(d, CAP_NS);
+	d += (int64_t)(in->random * (double)d);
+	return MAX(d, in->retry_after_ns);
+}
+
+static struct reflector_output go(struct reflector *r, enum reflector_phase phase, int64_t wait_ns)
+{
+	bool relist = phase != REFLECTOR_WATCH && r->has_version;
+	if (phase != REFLECTOR_WATCH)
+		r->has_version = false;
+	if (phase != r->phase)
+		r->watch_fails = 0;
+	r->phase = phase;
+	return (struct reflector_output){.phase = phase, .wait_ns = wait_ns, .relist = relist};
+}
+
+/* The same again after a wait; a watch that cannot start several times is replaced by a list. */
+static struct reflector_output again(struct reflector *r, const struct reflector_input *in)
+{
+	enum reflector_phase phase = r->phase;
+	if (phase == REFLECTOR_WATCH && in->event == REFLECTOR_REFUSED && ++r->watch_fails >= WATCH_FAILS_MAX)
+		phase = REFLECTOR_LIST;
+	return go(r, phase, backoff(r, in));
+}
+
+struct reflector_output reflector_next(struct reflector *r, const struct reflector_input *in)
+{
+	bool watching = r->phase == REFLECTOR_WATCH;
+	switch (in->event) {
+	case REFLECTOR_SERVED:
+		return go(r, REFLECTOR_LIST, 0);
+	case REFLECTOR_NOT_SERVED:
+		if (r->phase != REFLECTOR_DISCOVER) /* it was served a moment ago: look at once, but never in
+						       a tight loop */
+			return go(r, REFLECTOR_DISCOVER, backoff(r, in));
+		return go(
+		    r, REFLECTOR_DISCOVER,
+		    MAX(DISCOVER_NS + (int64_t)(in->random * (double)DISCOVER_NS / 5), in->retry_after_ns));
+	case REFLECTOR_LISTED:
+		r->has_version = true;
+		return go(r, REFLECTOR_WATCH, 0);
+	case REFLECTOR_PROGRESS:
+		r->failures = r->watch_fails = r->expired = 0;
+		return (struct reflector_output){.phase = r->phase};
+	case REFLECTOR_ENDED:
+		if (watching && in->lived_ns < SHORT_NS && !in->events)
+			return go(r, REFLECTOR_LIST, backoff(r, in));
+		return go(r, r->phase, watching ? 0 : backoff(r, in));
+	case REFLECTOR_IDLE:
+		return watching ? go(r, REFLECTOR_WATCH, 0) : again(r, in);
+	case REFLECTOR_EXPIRED:
+		return go(r, REFLECTOR_LIST, r->expired++ ? backoff(r, in) : 0);
+	case REFLECTOR_NONSENSE:
+	case REFLECTOR_CACHE_FULL:
+		return go(r, watching ? REFLECTOR_LIST : r->phase, backoff(r, in));
+	case REFLECTOR_FORBIDDEN:
+	case REFLECTOR_UNTRUSTED:
+	case REFLECTOR_BUSY:
+	case REFLECTOR_UNREACHABLE:
+	case REFLECTOR_REFUSED:
+	case REFLECTOR_OUTBOX_FULL:
+		return again(r, in);
+	}
+	return again(r, in);
+}
+
+int reflector_watch_seconds(double random)
+{
+	return 300 + (int)(random * 301.0);
+}
+
+const char *reflector_event_name(enum reflector_event e)
+{
+	static const char *const names[] = {
+#define X(NAME) [REFLECTOR_##NAME] = #NAME,
+	    REFLECTOR_EVENTS(X)
+#undef X
+	};
+	return (size_t)e < ARRAY_SIZE(names) ? names[e] : "?";
+}

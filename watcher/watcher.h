@@ -1,0 +1,165 @@
+/* What the watcher is made of, and who owns what.
+ *
+ *   plan.c      configuration -> controllers, their watches, and informers shared by equal watches
+ *   stream.c    one list-and-watch over HTTP, told what to do by reflector.c
+ *   informer.c  a change of one object: keys into the outbox, then the object into the cache
+ *   delivery.c  outbox and sweeps -> ADD messages; broker.c: the connection
+ *   main.c      start, loop, reload, end
+ *
+ * One thread. Everything hangs on struct watcher. */
+#pragma once
+#include "broker.h"
+#include "config.h"
+#include "kube.h"
+#include "mapping.h"
+#include "outbox.h"
+#include "predicate.h"
+#include "program.h"
+#include "refindex.h"
+#include "reflector.h"
+#include "store.h"
+
+enum {
+	PRIORITY_LOW = -100, /* initial list, relist, sweep: behind every real event */
+	MANY_KEYS = 100
+}; /* an event that concerns more enters low */
+
+struct watcher;
+struct informer;
+
+/* All of a controller's keys are to be enqueued: shared->sweep says so across restarts; this is how far it
+ * is. */
+struct sweep {
+	bool active, again; /* again: asked for once more meanwhile */
+	bool telling;	    /* SWEPT is on its way */
+	size_t sub;
+	uint32_t slot;
+	uint32_t in_flight; /* batches */
+	uint32_t cause;	    /* 0: of one that an earlier watcher was asked for */
+};
+
+/* One entry of a controller's for, owns or watches. */
+struct sub {
+	struct controller *controller;
+	struct informer *informer, *primary; /* primary: of the controller's `for` */
+	const struct config_watch *watch;
+	struct predicate predicate;
+	bool default_predicate;
+	struct mapping mapping;
+	struct refindex *references; /* INDEX: belongs to primary */
+	char cause_kind[254];	     /* "Deployment.apps/v1" */
+};
+
+struct controller {
+	struct watcher *watcher;
+	const struct config_controller *config;
+	struct cache_controller *shared;
+	uint8_t index; /* of shared */
+	struct sub *subs;
+	size_t n_subs;
+	struct sweep sweep;
+	int64_t retry_at_ns; /* the broker had no room: not before */
+	int64_t retry_delay_ns;
+};
+
+struct stream {
+	struct informer *informer;
+	struct span namespace; /* absent: all */
+	struct reflector reflector;
+	bool dormant;	       /* of a second namespace, and the kind turned out to be cluster-scoped */
+	bool listed;	       /* once in this process */
+	bool told;	       /* reported failed or waiting in this process */
+	int64_t due_ns;	       /* when to do what reflector.phase says; INT64_MAX: something is under way */
+	enum wire_state state; /* what was reported last */
+	char *message;
+	struct exchange *exchange; /* what is under way; stream.c */
+	char *version;		   /* resourceVersion to watch from */
+	uint32_t epoch;		   /* of the list under way: what it saw carries it as mark */
+};
+
+/* What a list changed, for the log. */
+struct counts {
+	uint64_t items, added, changed, deleted, unchanged;
+};
+
+/* One cache table and what fills it. */
+struct informer {
+	struct watcher *watcher;
+	char *name; /* config_table_name() */
+	const struct config_kind *kind;
+	char topic[254]; /* "watch apps/v1 Deployment" */
+	uint32_t table;
+	bool strip_managed_fields;
+	bool rewrite; /* the next list stores unchanged objects too: how they are kept has changed */
+	bool used;    /* by the plan being made */
+	bool served;
+	struct kube_resource resource; /* once served */
+	struct stream *streams;
+	size_t n_streams;
+	struct sub **subs;
+	size_t n_subs;
+	struct refindex **references; /* of this table's objects, one per path */
+	size_t n_references;
+};
+
+struct watcher {
+	struct program program;
+	struct config config;
+	struct store *store;
+	struct outbox *outbox;
+	struct http_client *http;
+	struct broker *broker;
+	struct controller *controllers;
+	size_t n_controllers;
+	struct informer **informers;
+	size_t n_informers;
+	int64_t idle_timeout_ns; /* of a watch; 0: by its timeoutSeconds */
+	uint32_t last_epoch;
+	bool stopping;
+	struct keys keys; /* scratch of one event */
+	struct buf json, text_before, text_after;
+};
+
+/* ---- plan.c ---- */
+
+/* Takes config over (the old one is freed). Informers that both want go on. A controller that does not fit is
+ * reported and left out. */
+void plan_apply(struct watcher *w, struct config *config);
+void plan_done(struct watcher *w);
+
+/* ---- informer.c ---- */
+
+/* An object of a list or of an ADDED or MODIFIED event. epoch: of the list, 0 for an event. -EINVAL: not an
+ * object; -ENOSPC: the cache is full; -EAGAIN: the outbox is full. Then the cache is as before. */
+int informer_put(struct informer *i, struct span json, uint32_t epoch, struct counts *counts,
+		 struct err *err);
+/* A DELETED event; json: the object's last state. */
+int informer_deleted(struct informer *i, struct span json, struct err *err);
+/* The end of a list of this namespace (absent: all): what it did not see is gone. */
+int informer_sweep(struct informer *i, struct span namespace, uint32_t epoch, struct counts *counts,
+		   struct err *err);
+/* Every stream has its first list now, or had it before a restart. */
+bool informer_synced(const struct informer *i);
+bool informer_blocked(const struct informer *i); /* cannot sync for now, and that is reported */
+void informer_index(struct informer *i);	 /* builds references from the cache */
+
+/* The key set of one sub for a create of this object, as a sweep makes it. */
+void sub_keys_of_create(struct sub *s, const struct object *o, struct keys *out);
+
+/* ---- stream.c ---- */
+
+void stream_init(struct stream *s, struct informer *i, struct span namespace);
+void stream_stop(struct stream *s);
+void stream_done(struct stream *s);
+void stream_relist(struct stream *s);
+/* Starts what is due. */
+void stream_act(struct stream *s, int64_t now_ns);
+
+/* ---- delivery.c ---- */
+
+/* cause: enum wire_cause, INITIAL or SWEEP. */
+void controller_want_sweep(struct controller *c, uint32_t cause);
+/* Sends what can be sent. */
+void delivery_run(struct watcher *w, int64_t now_ns);
+int64_t delivery_due_ns(const struct watcher *w); /* INT64_MAX: nothing waits for a time */
+extern const struct broker_ops delivery_ops;
