@@ -328,8 +328,9 @@ static int decode_field(struct decoder *d, const struct field *f, const msgpack_
 	case KIND_TEXT:
 		if (o->type != MSGPACK_OBJECT_STR || o->via.str.size > f->max)
 			return wrong(at, f, -EINVAL, d->err, "not a text of at most %zu bytes", f->max);
-		*(struct span *)(void *)member =
-		    (struct span){d->copy + (o->via.str.ptr - d->bytes.at), o->via.str.size};
+		/* msgpack points into the bytes that came; of an empty text it points nowhere. */
+		*(struct span *)(void *)member = (struct span){
+		    d->copy + (o->via.str.size ? o->via.str.ptr - d->bytes.at : 0), o->via.str.size};
 		return 0;
 	default: /* KIND_LIST, measured before */
 		return decode_list(d, f, o, member, at);
