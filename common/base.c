@@ -128,10 +128,10 @@ char *format_rfc3339(int64_t unix_seconds, char buf[21])
 	time_t t = (time_t)MIN(MAX(unix_seconds, least), most);
 	struct tm tm;
 	gmtime_r(&t, &tm);
-	strftime(buf, 21, "%Y-%m-%dT%H:%M:%SZ", &tm);
-	int year = tm.tm_year + 1900; /* %Y does not pad */
-	for (int i = 3; i >= 0; i--, year /= 10)
-		buf[i] = (char)('0' + year % 10);
+	strftime(buf + 4, 17, "-%m-%dT%H:%M:%SZ", &tm);
+	int year = tm.tm_year + 1900;
+	for (int at = 3; at >= 0; at--, year /= 10) /* %Y would not pad */
+		buf[at] = (char)('0' + year % 10);
 	return buf;
 }
 

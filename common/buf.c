@@ -143,7 +143,7 @@ size_t utf8_valid(const char *at, size_t len)
 	return n;
 }
 
-static void json_escape(struct buf *b, unsigned char c)
+void buf_json_escape(struct buf *b, unsigned char c)
 {
 	static const char letters[] = "btn\0fr"; /* for 8 to 13; 11 has none */
 	if (c == '"' || c == '\\') {
@@ -170,7 +170,7 @@ void buf_json_string(struct buf *b, struct span text)
 		}
 		buf_add(b, text.at + plain, at - plain);
 		if (n)
-			json_escape(b, c);
+			buf_json_escape(b, c);
 		else
 			buf_puts(b, "\xef\xbf\xbd");
 		plain = ++at;

@@ -30,6 +30,8 @@ void buf_remove_front(struct buf *b, size_t n);
 
 /* A JSON string with its quotes: ", \ and control bytes escaped, invalid UTF-8 replaced by U+FFFD. */
 void buf_json_string(struct buf *b, struct span text);
+/* The escape of one byte below 0x80, as it stands in a JSON string: \", \n, \u001f. */
+void buf_json_escape(struct buf *b, unsigned char c);
 /* Percent-encodes all but RFC 3986 unreserved characters: for one path segment or one query value. */
 void buf_url(struct buf *b, struct span text);
 

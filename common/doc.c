@@ -249,6 +249,20 @@ int doc_parse(struct doc *d, struct span text, struct doc_node **ret, struct err
 	return 0;
 }
 
+/* Escaped where JSON demands it and else as it came, valid UTF-8 or not: so that two names stay two. */
+static void print_name(struct span name, struct buf *out)
+{
+	buf_putc(out, '"');
+	while (name.len) {
+		size_t plain = json_plain_bytes(name.at, name.len);
+		buf_add(out, name.at, plain);
+		if (plain < name.len)
+			buf_json_escape(out, (unsigned char)name.at[plain++]);
+		name = (struct span){name.at + plain, name.len - plain};
+	}
+	buf_putc(out, '"');
+}
+
 /* Recursion here and below is as deep as the tree, which JSON_MAX_DEPTH bounds. */
 void doc_print(const struct doc_node *n, struct buf *out)
 {
@@ -262,7 +276,7 @@ void doc_print(const struct doc_node *n, struct buf *out)
 		if (member != n->child)
 			buf_putc(out, ',');
 		if (object) {
-			buf_json_string(out, member->key);
+			print_name(member->key, out);
 			buf_putc(out, ':');
 		}
 		doc_print(member, out);

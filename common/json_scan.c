@@ -360,7 +360,7 @@ static void copy_without(struct span object, const char *const *paths, size_t n,
 		}
 		before = after + 1;
 	}
-	size_t end = MIN(first ? object.len - 1 : before - 1, object.len);
+	size_t end = it.started ? before - 1 : skip_space(object, before); /* at the bracket that closes it */
 	buf_add(out, object.at + end, object.len - end);
 }
 

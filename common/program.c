@@ -29,11 +29,16 @@ static void default_folders(struct program *p)
 		p->region_dir = "/dev/shm/reconciled";
 		return;
 	}
+	static char runtime[PATH_MAX], region[64];
 	const char *xdg = getenv("XDG_RUNTIME_DIR");
 	unsigned uid = (unsigned)geteuid();
-	p->runtime_dir =
-	    xdg && *xdg == '/' ? xasprintf("%s/reconciled", xdg) : xasprintf("/tmp/reconciled-%u", uid);
-	p->region_dir = xasprintf("/dev/shm/reconciled-%u", uid);
+	if (xdg && *xdg == '/')
+		snprintf(runtime, sizeof runtime, "%s/reconciled", xdg);
+	else
+		snprintf(runtime, sizeof runtime, "/tmp/reconciled-%u", uid);
+	snprintf(region, sizeof region, "/dev/shm/reconciled-%u", uid);
+	p->runtime_dir = runtime;
+	p->region_dir = region;
 }
 
 int program_folder(const char *path, struct err *err)
