@@ -22,7 +22,7 @@ bool json_is_object(const struct json *n);
 bool json_is_array(const struct json *n);
 const char *json_text(const struct json *n);            /* of a string; NULL otherwise */
 int json_bool(const struct json *n, bool *ret);         /* -EINVAL */
-int json_integer(const struct json *n, int64_t *ret);   /* exact up to 2^53; -EINVAL, -ERANGE */
+int json_integer(const struct json *n, int64_t *ret);   /* exact, up to 2^53 - 1; -EINVAL, -ERANGE */
 /* The first member whose name is not in allowed (NULL-terminated), or NULL. */
 const char *json_unknown_member(const struct json *object, const char *const *allowed);
 /* Appends the tree, compact or indented by tabs. */

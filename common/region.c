@@ -30,7 +30,7 @@ static int read_boot_id(uint8_t out[16])
 			v = (unsigned)(c - 'a') + 10;
 		else
 			continue;
-		out[digits / 2] = (uint8_t)(out[digits / 2] << 4 | v);
+		out[digits / 2] = (uint8_t)((unsigned)out[digits / 2] << 4 | v);
 		digits++;
 	}
 	return digits == 32 ? 0 : -EINVAL;
