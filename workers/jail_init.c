@@ -188,8 +188,9 @@ static void kill_all(void)
 	} else if (!jail.without[PART_PID]) {
 		kill(-1, SIGKILL); /* atomic against fork: a process with a fatal signal gets no child */
 	} else {
-		for (size_t n = descendants(pids, NULL, 0); n > 0; n--)
-			kill(pids[n - 1], SIGKILL);
+		size_t n = descendants(pids, NULL, 0);
+		for (size_t i = 0; i < n; i++)
+			kill(pids[i], SIGKILL);
 	}
 }
 

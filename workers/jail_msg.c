@@ -27,7 +27,8 @@ int jail_msg_send(int sock, const struct jail_msg *m, size_t text, const int *fd
 	do
 		r = sendmsg(sock, &head, flags | MSG_NOSIGNAL);
 	while (r < 0 && errno == EINTR);
-	return r < 0 ? -errno : 0;
+	/* A program that links nng sees EPIPE as ECONNRESET: transport.c wraps sendmsg. */
+	return r < 0 ? errno == ECONNRESET ? -EPIPE : -errno : 0;
 }
 
 ssize_t jail_msg_recv(int sock, struct jail_msg *m, int ret_fds[JAIL_FDS], int flags)
