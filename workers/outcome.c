@@ -44,6 +44,20 @@ void result_set(struct result *r, enum wire_outcome outcome, const char *reason,
 	put_text(r->message, MESSAGE_MAX, text);
 }
 
+void result_add(struct result *r, const char *before, struct span text)
+{
+	size_t len = strlen(r->message), sep = len ? strlen(before) : 0;
+	if (!text.len || len + sep >= MESSAGE_MAX)
+		return;
+	memcpy(r->message + len, before, sep);
+	len += sep;
+	size_t skip = text.len > MESSAGE_MAX - len ? text.len - (MESSAGE_MAX - len) : 0;
+	while (skip < text.len && skip && ((unsigned char)text.at[skip] & 0xc0) == 0x80)
+		skip++;
+	memcpy(r->message + len, text.at + skip, text.len - skip);
+	r->message[len + text.len - skip] = 0;
+}
+
 const char *signal_text(int sig, char buf[24])
 {
 	const char *name = sigabbrev_np(sig);

@@ -25,6 +25,10 @@ void result_init(struct result *r);
 void result_set(struct result *r, enum wire_outcome outcome, const char *reason, const char *fmt, ...)
     _printf_(4, 5);
 
+/* Puts more behind the message: what is too long loses its beginning, for the end of a program's output says
+ * most. */
+void result_add(struct result *r, const char *before, struct span text);
+
 /* Why the host had the processes of an attempt killed. */
 enum kill_cause {
 	KILL_NONE,

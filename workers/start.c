@@ -1,0 +1,274 @@
+/* Bringing up what a key needs: the jail, and in it the coprocess. */
+#include "host.h"
+#include <libgen.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define BACKOFF_MIN_NS (1 * NS_PER_S)
+#define BACKOFF_MAX_NS (60 * NS_PER_S)
+
+/* ---- what the jail hides ---- */
+
+struct paths {
+	const char *at[16];
+	char *owned[16];
+	size_t count;
+};
+
+static void paths_done(struct paths *p)
+{
+	for (size_t i = 0; i < p->count; i++)
+		free(p->owned[i]);
+}
+
+static void hide(struct paths *p, const struct config_controller *c, char *path)
+{
+	bool known = strcmp(path, c->folder) == 0; /* it is shown: who put it there decided so */
+	for (size_t i = 0; i < p->count; i++)
+		known |= strcmp(p->at[i], path) == 0;
+	for (char **shown = c->reconciler.read_only_paths; shown && *shown; shown++)
+		known |= strcmp(*shown, path) == 0;
+	for (char **shown = c->reconciler.read_write_paths; shown && *shown; shown++)
+		known |= strcmp(*shown, path) == 0;
+	if (known || p->count + 1 == ARRAY_SIZE(p->at)) {
+		free(path);
+		return;
+	}
+	p->at[p->count] = p->owned[p->count] = path;
+	p->at[++p->count] = NULL;
+}
+
+/* The folder of a file with a secret. Of a folder directly below / only the file is hidden: /etc must stay.
+ */
+static void hide_folder_of(struct paths *p, const struct config_controller *c, const char *file)
+{
+	if (!file)
+		return;
+	char *real = realpath(file, NULL);
+	_cleanup_(free_ptr) char *path = real ? real : xstrdup(file);
+	_cleanup_(free_ptr) char *copy = xstrdup(path);
+	const char *folder = dirname(copy);
+	hide(p, c, xstrdup(strchr(folder + 1, '/') ? folder : path));
+}
+
+/* -EINVAL: the kubeconfig lies where the program may look. */
+static int hidden_paths(const struct host *h, struct paths *p, struct err *err)
+{
+	const struct config_controller *c = h->controller;
+	const struct kubeconfig *k = &h->kubeconfig;
+	const char *files[] = {k->source, k->cert_file, k->key_file, k->token_file};
+	hide(p, c, xstrdup(h->program->runtime_dir));
+	hide(p, c, xstrdup(h->program->region_dir));
+	hide(p, c, xstrdup("/etc/reconciled"));
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		_cleanup_(free_ptr) char *real =
+		    files[i] && files[i][0] == '/' ? realpath(files[i], NULL) : NULL;
+		if (!real)
+			continue;
+		_cleanup_(free_ptr) char *copy = xstrdup(real);
+		if (strcmp(dirname(copy), c->folder) == 0)
+			return err_set(err, -EINVAL,
+				       "%s lies in the folder of the controller file, which the reconciler "
+				       "sees; move it to another folder",
+				       files[i]);
+		hide_folder_of(p, c, real);
+	}
+	return 0;
+}
+
+static int start_jail(struct host *h, struct err *err)
+{
+	const struct config_reconciler *r = &h->controller->reconciler;
+	_cleanup_(paths_done) struct paths hidden = {0};
+	int e = hidden_paths(h, &hidden, err);
+	if (e < 0)
+		return e;
+	struct jail_options o = {
+	    .work = h->controller->folder,
+	    .read_only = (const char *const *)r->read_only_paths,
+	    .read_write = (const char *const *)r->read_write_paths,
+	    .hidden = hidden.at,
+	    .network_host = r->network_host,
+	    .cpu_s = r->coprocess
+			 ? 0
+			 : (uint32_t)MIN((r->limit_cpu_ns + NS_PER_S - 1) / NS_PER_S, (int64_t)UINT32_MAX),
+	    .files = r->limit_files,
+	    .processes = r->limit_processes,
+	    .data_bytes = r->max_memory,
+	    .without = (const char *const *)r->without,
+	};
+	program_notify("WATCHDOG=1");
+	e = jail_start(&o, &h->jail, err);
+	if (e < 0)
+		return e;
+	h->jail_announced = false;
+	if (h->link_open)
+		link_rehello(&h->link);
+	log_debug("jail started", LOG_I("init", jail_init_pid(h->jail)),
+		  LOG_I("launcher", jail_launcher_pid(h->jail)));
+	return 0;
+}
+
+void start_stop_jail(struct host *h)
+{
+	jail_free(h->jail);
+	h->jail = NULL;
+	h->jail_announced = false;
+	process_done(&h->process);
+	coprocess_init(&h->coprocess, h->controller, &h->process, &h->reads);
+}
+
+/* ---- failing and trying again ---- */
+
+static int failed(struct host *h, int64_t now_ns, const char *text)
+{
+	h->backoff_ns = h->backoff_ns ? MIN(h->backoff_ns * 2, BACKOFF_MAX_NS) : BACKOFF_MIN_NS;
+	h->backoff_until_ns = now_ns + h->backoff_ns;
+	log_warning("start failed", LOG_S("controller", h->controller_name), LOG_S("cause", text),
+		    LOG_I("retry_s", h->backoff_ns / NS_PER_S));
+	host_set_report(h, REPORT_START, WIRE_STATE_FAILED, text);
+	return -EIO;
+}
+
+/* 1 ready, 0 not yet, negative failed. */
+static int step_coprocess(struct host *h, int64_t now_ns)
+{
+	struct coprocess *k = &h->coprocess;
+	struct err why = {0};
+	if (k->state == COPROCESS_NONE || (k->state == COPROCESS_FAILED && !k->bad.text[0])) {
+		if (jail_busy(h->jail))
+			return 0; /* the last one is being killed */
+		if (coprocess_start(k, h->jail, &why) < 0)
+			return failed(h, now_ns, why.text);
+	}
+	coprocess_step(k, now_ns);
+	if (k->state == COPROCESS_FAILED && !jail_busy(h->jail)) {
+		why = k->bad;
+		coprocess_init(k, h->controller, &h->process, &h->reads);
+		return failed(h, now_ns, why.text);
+	}
+	return k->state == COPROCESS_READY;
+}
+
+int start_step(struct host *h, int64_t now_ns)
+{
+	struct err why = {0};
+	if (now_ns < h->backoff_until_ns)
+		return -EAGAIN;
+	if (!h->jail && start_jail(h, &why) < 0)
+		return failed(h, now_ns, why.text);
+	if (h->controller->reconciler.coprocess) {
+		int r = step_coprocess(h, now_ns);
+		if (r <= 0)
+			return r;
+	}
+	h->backoff_ns = 0;
+	host_set_report(h, REPORT_START, WIRE_STATE_OK, "");
+	return 1;
+}
+
+void start_goodbye(struct host *h)
+{
+	if (!h->jail || !jail_busy(h->jail) || h->coprocess.state != COPROCESS_READY)
+		return;
+	coprocess_shutdown(&h->coprocess);
+	int64_t end = clock_boottime_ns() + HOST_GOODBYE_NS;
+	struct jail_event e;
+	while (jail_busy(h->jail) && clock_boottime_ns() < end) {
+		struct pollfd fds[4] = {{jail_fd(h->jail), POLLIN, 0}};
+		size_t n = 1 + process_poll(&h->process, fds + 1);
+		poll(fds, (nfds_t)n, (int)((end - clock_boottime_ns()) / NS_PER_MS) + 1);
+		process_io(&h->process);
+		while (jail_next(h->jail, &e) > 0) {
+			process_event(&h->process, &e);
+			if (e.type == JAIL_EVENT_GONE)
+				break;
+		}
+	}
+	if (jail_busy(h->jail)) {
+		log_warning("reconciler did not end after Shutdown; it is killed",
+			    LOG_S("controller", h->controller_name));
+		start_stop_jail(h);
+		return;
+	}
+	coprocess_init(&h->coprocess, h->controller, &h->process, &h->reads);
+}
+
+/* ---- reload ---- */
+
+static void use(struct host *h, const struct config_controller *c)
+{
+	h->controller = c;
+	kinds_free(h->kinds);
+	h->kinds = kinds_new(c, h->http, h->program->region_dir);
+	h->reads = (struct reads){h->kinds, h->http};
+	coprocess_init(&h->coprocess, c, &h->process, &h->reads);
+}
+
+bool start_reload(struct host *h)
+{
+	struct config fresh = {0};
+	struct err why = {0};
+	_cleanup_(buf_done) struct buf text = {0};
+	int r = config_load(h->program->config_dir, &fresh, &why);
+	const struct config_controller *c = r == 0 ? config_find(&fresh, h->controller_name) : NULL;
+	if (!c) {
+		if (r == 0)
+			config_errors_print(&fresh.errors, &text);
+		log_warning("controller file cannot be used; the loaded one stays",
+			    LOG_S("controller", h->controller_name),
+			    LOG_S("cause", r < 0      ? why.text
+					   : text.len ? buf_str(&text)
+						      : "it is in no file"));
+		config_done(&fresh);
+		return false;
+	}
+	bool changed = strcmp(c->digest, h->controller->digest) != 0;
+	log_at(changed ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG, "reloaded",
+	       LOG_S("controller", h->controller_name), LOG_S("changed", changed ? "yes" : "no"));
+	if (!changed) {
+		config_done(&fresh);
+		return false;
+	}
+	start_goodbye(h);
+	start_stop_jail(h);
+	config_done(&h->config);
+	h->config = fresh;
+	h->backoff_ns = h->backoff_until_ns = 0;
+	use(h, c);
+	return true;
+}
+
+int host_init(struct host *h, const struct program *p, const char *instance)
+{
+	struct err why = {0};
+	const char *dot = strrchr(instance, '.');
+	*h = (struct host){.program = p, .instance = instance, .signal_fd = -1, .wake_ns = INT64_MAX};
+	h->reports[REPORT_START].topic = "StartFailed";
+	h->reports[REPORT_CACHE].topic = "CacheNotReady";
+	h->controller_name = span_dup((struct span){instance, (size_t)(dot - instance)});
+	process_init(&h->process);
+	if (config_load(p->config_dir, &h->config, &why) < 0) {
+		log_error("configuration cannot be read", LOG_S("cause", why.text));
+		return EXIT_CONFIG;
+	}
+	const struct config_controller *c = config_find(&h->config, h->controller_name);
+	if (!c) {
+		_cleanup_(buf_done) struct buf text = {0};
+		config_errors_print(&h->config.errors, &text);
+		log_error("no such controller", LOG_S("controller", h->controller_name),
+			  LOG_S("config", p->config_dir), LOG_S("errors", buf_str(&text)));
+		return EXIT_CONFIG;
+	}
+	if (kubeconfig_load(p->kubeconfig, h->config.main.kubeconfig, &h->kubeconfig, &why) < 0) {
+		log_error("kubeconfig cannot be used", LOG_S("cause", why.text));
+		return EXIT_CONFIG;
+	}
+	if (http_client_new(&h->kubeconfig, "reconciled-worker/" RECONCILED_VERSION, &h->http, &why) < 0) {
+		log_error("no HTTP client", LOG_S("cause", why.text));
+		return EXIT_FAILURE;
+	}
+	process_start_time(getpid(), &h->own_start_time);
+	use(h, c);
+	return 0;
+}

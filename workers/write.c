@@ -1,0 +1,286 @@
+#include "write.h"
+#include "finalizer.h"
+#include "log.h"
+#include "program.h"
+#include "status.h"
+#include <stdio.h>
+
+int writer_init(struct writer *w, struct span object, struct err *err)
+{
+	struct doc_node *n = NULL;
+	w->doc = doc_new();
+	w->retry_after_ms = w->generation = -1;
+	if (object.len && doc_parse(w->doc, object, &n, err) < 0) {
+		writer_done(w);
+		return -EINVAL;
+	}
+	w->object = n;
+	if (doc_int(doc_path(n, "metadata", "generation", NULL), &w->generation) < 0)
+		w->generation = -1;
+	return 0;
+}
+
+void writer_done(struct writer *w)
+{
+	doc_free(w->doc);
+	w->doc = NULL;
+	w->object = NULL;
+}
+
+struct span writer_uid(struct writer *w)
+{
+	return doc_string(w->doc, doc_path(w->object, "metadata", "uid", NULL));
+}
+
+int writer_do(struct writer *w, const char *method, const char *path, const char *content_type,
+	      struct span body_in, struct buf *out, struct kube_status *ret, struct err *err)
+{
+	_cleanup_(buf_done) struct buf unused = {0};
+	struct buf *body = out ? out : &unused;
+	int64_t left_ms = (w->end_ns - clock_boottime_ns()) / NS_PER_MS;
+	body->limit = JSON_MAX_ITEM;
+	program_notify("WATCHDOG=1");
+	if (w->fenced || left_ms <= 0 || !w->may_go_on(w->ctx)) {
+		w->fenced = true;
+		return err_set(err, -ECANCELED, "%s %s: the time for writes of this attempt is over", method,
+			       path);
+	}
+	struct http_request h = {
+	    .method = method,
+	    .path = path,
+	    .content_type = content_type,
+	    .body = body_in,
+	    .timeout_ms = MIN(left_ms, (int64_t)WRITE_REQUEST_TIMEOUT_MS),
+	};
+	*ret = (struct kube_status){.retry_after_ms = -1};
+	w->requests++;
+	int r = kube_do(w->http, &h, body, ret, err);
+	log_debug("request", LOG_S("method", method), LOG_S("path", path), LOG_I("code", ret->code),
+		  LOG_I("result", r));
+	if (r == 0 && buf_failed(body))
+		return err_set(err, -EMSGSIZE, "%s %s: the answer is too large", method, path);
+	return r;
+}
+
+void writer_failed(struct writer *w, const char *what, int code, const struct kube_status *s,
+		   const struct err *err)
+{
+	if (code == -ECANCELED)
+		return;
+	if (!w->failures++)
+		snprintf(w->failed, sizeof(w->failed), "%.300s: %.460s", what, err->text);
+	w->retry_after_ms = MAX(w->retry_after_ms, s->retry_after_ms);
+	log_warning("write failed", LOG_S("controller", w->controller->name),
+		    LOG_SP("namespace", w->namespace), LOG_SP("name", w->name), LOG_S("what", what),
+		    LOG_S("cause", err->text));
+}
+
+/* 409 says that the resourceVersion is of the past, 404 that the object is gone; another uid is a 422 on
+ * metadata.uid, or a 409 when it stands beside a resourceVersion. AlreadyExists is no such thing. */
+bool writer_is_conflict(int code, const struct kube_status *s)
+{
+	if (code == -EBUSY || code == -ENOENT)
+		return true;
+	return s->code == 422 && strstr(s->message, "metadata.uid") != NULL;
+}
+
+static int object_path(struct writer *w, const char *subresource, struct buf *path, struct err *err)
+{
+	const struct kube_resource *resource;
+	int r = kinds_resource(w->kinds, 0, &resource, err);
+	if (r == 0)
+		kube_path(path, resource, resource->namespaced ? w->namespace : (struct span){NULL, 0},
+			  w->name, subresource);
+	return r;
+}
+
+int writer_read_live(struct writer *w, struct err *err)
+{
+	_cleanup_(buf_done) struct buf path = {0}, body = {0};
+	struct kube_status s;
+	struct doc_node *n;
+	int r = object_path(w, NULL, &path, err);
+	if (r < 0)
+		return r;
+	r = writer_do(w, "GET", buf_str(&path), NULL, (struct span){NULL, 0}, &body, &s, err);
+	if (r == -ENOENT) {
+		w->gone = true;
+		return r;
+	}
+	if (r < 0)
+		return r;
+	if (doc_parse(w->doc, buf_span(&body), &n, err) < 0)
+		return err_prefix(err, -EPROTO, "GET %s", buf_str(&path));
+	if (!span_eq(doc_string(w->doc, doc_path(n, "metadata", "uid", NULL)), writer_uid(w))) {
+		w->gone = true;
+		return err_set(err, -ENOENT, "%.*s: another object has this name now", SPAN_ARG(w->name));
+	}
+	w->object = n;
+	return 0;
+}
+
+int writer_patch_object(struct writer *w, const char *subresource,
+			bool (*make)(struct writer *w, void *ctx, struct buf *out), void *ctx,
+			struct err *err)
+{
+	_cleanup_(buf_done) struct buf path = {0};
+	struct kube_status s = {.retry_after_ms = -1};
+	int r = object_path(w, subresource, &path, err);
+	for (int i = 0; r == 0 && i < WRITE_TRIES; i++) {
+		_cleanup_(buf_done) struct buf patch = {0}, answer = {0};
+		struct doc_node *n;
+		if (!make(w, ctx, &patch))
+			return 0;
+		r = writer_do(w, "PATCH", buf_str(&path), "application/merge-patch+json", buf_span(&patch),
+			      &answer, &s, err);
+		w->retry_after_ms = MAX(w->retry_after_ms, s.retry_after_ms);
+		if (r == 0 && doc_parse(w->doc, buf_span(&answer), &n, err) == 0) {
+			w->object = n;
+			return 1;
+		}
+		if (!writer_is_conflict(r, &s))
+			return r < 0 ? r : -EPROTO;
+		r = writer_read_live(w, err);
+	}
+	return r < 0 ? r
+		     : err_set(err, -EBUSY, "PATCH %s: changed by others %d times in a row", buf_str(&path),
+			       WRITE_TRIES);
+}
+
+/* ---- the steps ---- */
+
+static bool make_finalizer(struct writer *w, void *ctx, struct buf *out)
+{
+	bool present = *(bool *)ctx;
+	/* Nobody may add a finalizer to an object that is being deleted. */
+	if (present && doc_path(w->object, "metadata", "deletionTimestamp", NULL))
+		return false;
+	return finalizer_patch(w->doc, w->object, w->controller->finalizer, present, out);
+}
+
+/* What became of the attempt when the object is not what it was, or the lease not ours. True: it is decided.
+ */
+static bool lost_object(struct writer *w, struct result *r)
+{
+	if (w->fenced)
+		result_set(r, WIRE_OUTCOME_CANCELLED, "LeaseEnded",
+			   "the lease ended before everything was written");
+	else if (w->gone)
+		result_set(r, WIRE_OUTCOME_CONFLICT, "ObjectReplaced",
+			   "the object was deleted or replaced since it was read");
+	return w->fenced || w->gone;
+}
+
+static void set_failed(struct writer *w, struct result *r, const char *text)
+{
+	int64_t after = MAX(w->retry_after_ms, r->outcome == WIRE_OUTCOME_OK ? -1 : r->requeue_after_ms);
+	result_set(r, WIRE_OUTCOME_TRANSIENT, "WriteFailed", "%s", text);
+	r->requeue_after_ms = after;
+}
+
+int write_finalizer_first(struct writer *w, struct result *r)
+{
+	struct err why = {0};
+	bool present = true;
+	if (!w->object || !w->controller->finalizer)
+		return 0;
+	int code = writer_patch_object(w, NULL, make_finalizer, &present, &why);
+	if (code > 0) {
+		if (doc_int(doc_path(w->object, "metadata", "generation", NULL), &w->generation) < 0)
+			w->generation = -1;
+		log_debug("finalizer added", LOG_SP("namespace", w->namespace), LOG_SP("name", w->name));
+	}
+	if (code >= 0)
+		return code;
+	if (!lost_object(w, r)) {
+		struct kube_status s = {.retry_after_ms = w->retry_after_ms};
+		writer_failed(w, "finalizer", code, &s, &why);
+		set_failed(w, r, w->failed);
+	}
+	return code;
+}
+
+static bool make_status(struct writer *w, void *ctx, struct buf *out)
+{
+	return status_patch(w->doc, w->object, ctx, w->generation, clock_realtime_ns() / NS_PER_S, out);
+}
+
+static void write_status(struct writer *w, const struct answer *a)
+{
+	const struct kube_resource *resource;
+	struct err why = {0};
+	int code = kinds_resource(w->kinds, 0, &resource, &why);
+	if (code == 0)
+		code = writer_patch_object(w, resource->has_status ? "status" : NULL, make_status,
+					   (void *)(uintptr_t)a, &why);
+	if (code > 0)
+		log_debug("status written", LOG_SP("namespace", w->namespace), LOG_SP("name", w->name));
+	if (code < 0 && !w->gone) {
+		struct kube_status s = {.retry_after_ms = w->retry_after_ms};
+		writer_failed(w, "status", code, &s, &why);
+	}
+}
+
+static void remove_finalizer(struct writer *w)
+{
+	struct err why = {0};
+	bool present = false;
+	int code = writer_patch_object(w, NULL, make_finalizer, &present, &why);
+	if (code > 0)
+		log_debug("finalizer removed", LOG_SP("namespace", w->namespace), LOG_SP("name", w->name));
+	if (code < 0 && w->gone) {
+		w->gone = false; /* that is what was wanted */
+	} else if (code < 0) {
+		struct kube_status s = {.retry_after_ms = w->retry_after_ms};
+		writer_failed(w, "finalizer", code, &s, &why);
+	}
+}
+
+/* Children after the live look at the owner. False: nothing more is to be written. */
+static bool write_children_of(struct writer *w, const struct answer *a, struct result *r)
+{
+	struct err why = {0};
+	struct write_children *plan = NULL;
+	int code = write_children_plan(w, a, a->finalized, &plan, &why);
+	if (code == -EPROTO)
+		result_set(r, WIRE_OUTCOME_PROTOCOL_ERROR, "ProtocolError", "%s", why.text);
+	else if (code < 0 && !lost_object(w, r))
+		set_failed(w, r, why.text);
+	if (code == 0 && write_children_needed(plan)) {
+		code = writer_read_live(w, &why);
+		if (code == 0)
+			write_children_apply(w, plan);
+		else if (!lost_object(w, r))
+			set_failed(w, r, why.text);
+	}
+	write_children_free(plan);
+	return code == 0;
+}
+
+void write_answer(struct writer *w, const struct answer *a, bool finalizing, struct result *r)
+{
+	if (a->empty && !a->finalized)
+		return;
+	if (!w->object) {
+		if (a->child_count || a->status || a->condition_count || a->event_count)
+			log_debug("the object no longer exists: nothing of the answer is written",
+				  LOG_SP("namespace", w->namespace), LOG_SP("name", w->name));
+		return;
+	}
+	if (!a->has_error && a->has_children && !write_children_of(w, a, r))
+		return;
+	if (!w->gone && !w->fenced)
+		write_status(w, a);
+	if (!w->gone && !w->fenced)
+		write_events(w, a);
+	/* A finalizer is released only when all that went before it was written. */
+	if (a->finalized && finalizing && w->controller->finalizer && !w->failures && !w->gone && !w->fenced)
+		remove_finalizer(w);
+	if (lost_object(w, r))
+		return;
+	if (w->failures) {
+		_cleanup_(free_ptr) char *said = xstrdup(r->message);
+		set_failed(w, r, w->failed);
+		result_add(r, "; the reconciler said: ", span_of(said));
+	}
+}
