@@ -1,7 +1,10 @@
 #include "path.h"
 #include <ctype.h>
 
-static bool plain(char c) { return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '$'; }
+static bool plain(char c)
+{
+	return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '$';
+}
 
 static int add(struct path *p, const char *key, size_t len)
 {
@@ -60,7 +63,9 @@ int path_parse(const char *text, struct path *ret, struct err *err)
 	path_done(&p);
 	if (rc < 0)
 		return err_set(err, rc, "the path \"%s\" has more than %d steps", text, PATH_STEPS_MAX);
-	return err_set(err, -EINVAL, "the path \"%s\" is wrong at character %zu: write names with dots between, [*] for list items, ['a.b/c'] for odd keys",
+	return err_set(err, -EINVAL,
+		       "the path \"%s\" is wrong at character %zu: write names with dots between, [*] for "
+		       "list items, ['a.b/c'] for odd keys",
 		       text, (size_t)(at - text) + 1);
 }
 
@@ -72,7 +77,8 @@ void path_done(struct path *p)
 	*p = (struct path){0};
 }
 
-static int walk(const struct path *p, size_t step, struct span value, int (*on_value)(void *ctx, struct span value), void *ctx)
+static int walk(const struct path *p, size_t step, struct span value,
+		int (*on_value)(void *ctx, struct span value), void *ctx)
 {
 	for (; step < p->count; step++) {
 		const char *key = p->steps[step].key;
@@ -94,7 +100,8 @@ static int walk(const struct path *p, size_t step, struct span value, int (*on_v
 	return type == JSON_NONE || type == JSON_NULL ? 0 : on_value(ctx, value);
 }
 
-int path_each(const struct path *p, struct span value, int (*on_value)(void *ctx, struct span value), void *ctx)
+int path_each(const struct path *p, struct span value, int (*on_value)(void *ctx, struct span value),
+	      void *ctx)
 {
 	return walk(p, 0, value, on_value, ctx);
 }

@@ -1,4 +1,5 @@
-/* Paths into objects, as the controller file writes them: spec.tls[*].secretName, metadata.annotations['a.b/c']. Pure. */
+/* Paths into objects, as the controller file writes them: spec.tls[*].secretName,
+ * metadata.annotations['a.b/c']. Pure. */
 #pragma once
 #include "json_scan.h"
 
@@ -7,7 +8,7 @@ enum { PATH_STEPS_MAX = 64 };
 struct path {
 	struct path_step {
 		char *key; /* NULL: every element of a list */
-	} *steps;
+	} * steps;
 	size_t count;
 };
 
@@ -15,5 +16,7 @@ struct path {
 int path_parse(const char *text, struct path *ret, struct err *err);
 void path_done(struct path *p);
 
-/* Calls on_value for each value at the path; a member that is absent or null has none. Non-zero from it ends the walk and is returned. */
-int path_each(const struct path *p, struct span value, int (*on_value)(void *ctx, struct span value), void *ctx);
+/* Calls on_value for each value at the path; a member that is absent or null has none. Non-zero from it ends
+ * the walk and is returned. */
+int path_each(const struct path *p, struct span value, int (*on_value)(void *ctx, struct span value),
+	      void *ctx);
