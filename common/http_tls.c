@@ -38,7 +38,7 @@ static void format_time(const ASN1_TIME *t, char out[32])
 	if (ASN1_TIME_to_tm(t, &tm))
 		strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
 	else
-		strcpy(out, "an unreadable date");
+		snprintf(out, 32, "an unreadable date");
 }
 
 static int check_ca(const struct kubeconfig *k, struct err *err)

@@ -57,7 +57,7 @@ int side_open(struct side *s, const char *path, int (*open_raw)(nng_socket *), i
 		    err, -ENAMETOOLONG,
 		    "socket path %s: %zu bytes are too long, at most %zu: use a shorter --runtime-dir", path,
 		    strlen(path), sizeof s->path - 1);
-	strcpy(s->path, path);
+	memcpy(s->path, path, strlen(path) + 1);
 	/* The first call starts nng's threads: they must not take signals that are meant for the program. */
 	sigset_t all, before;
 	sigfillset(&all);
