@@ -92,8 +92,11 @@ static void dies(const char *what, const char *const *prefix, bool stop_init,
 	} else {
 		check_wait(h.host, 10);
 	}
-	/* The pidfd says: all of the namespace is gone. Nothing is left to wait for. */
-	CHECK_MSG(processes_with(marker) == 0, "kill -9 of %s: %zu are left", what, processes_with(marker));
+	/* The pidfd says: all of the namespace is gone, there is nothing to wait for. The launcher is not in
+	 * it, and ends after init. */
+	size_t left = processes_with(marker);
+	CHECK_MSG(left <= 1, "kill -9 of %s: %zu are left", what, left);
+	CHECK_MSG(WAIT_FOR(10, processes_with(marker) == 0), "kill -9 of %s: the launcher is left", what);
 	printf("as %u: kill -9 of %s: everything is gone after %.1f ms\n", getuid(), what, ms);
 	close(h.init_fd);
 }

@@ -161,9 +161,9 @@ enum reconcile_read_flags {
 	RECONCILE_LIVE = 1,   /* from the API server: before what must not be done twice */
 };
 /* One object of a kind that the controller declares (for, owns, watches). namespace: NULL for that of the
- * request, "" for a cluster-scoped kind. 0, with no value in *ret when there is no such object; -ENOTSUP
- * under exec and in reconcile_once(), -ECANCELED after Cancel, -EPIPE when the worker is gone, -EIO when it
- * could not read (reconcile_read_error() says why). */
+ * request, "" for a cluster-scoped kind. 0; *ret is no value when there is no such object, and after any
+ * error: -ENOTSUP under exec and in reconcile_once(), -ECANCELED after Cancel, -EPIPE when the worker is
+ * gone, -EIO when it could not read (reconcile_read_error() says why). */
 RECONCILE_API int reconcile_read(struct reconcile_request *req, const char *api_version, const char *kind,
 				 const char *namespace_, const char *name, enum reconcile_read_flags flags,
 				 struct reconcile_value *ret);

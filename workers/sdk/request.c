@@ -176,15 +176,12 @@ static int ask(struct reconcile_request *req, struct buf *question, uint64_t id,
 		struct span error = json_get(answer, "error");
 		if (json_type_of(error) == JSON_OBJECT) {
 			struct reconcile_value why = sdk_value(req, error);
-			if (strcmp(reconcile_text(why, "reason", ""), "NotFound") == 0) {
-				*ret = sdk_value(req, (struct span){0});
-				return 0;
-			}
 			return read_failed(req, -EIO,
 					   reconcile_text(why, "message", "the worker could not read it"));
 		}
 		struct span found = json_get(answer, member);
-		*ret = sdk_value(req, json_type_of(found) == JSON_NULL ? (struct span){0} : found);
+		if (json_type_of(found) != JSON_NULL)
+			*ret = sdk_value(req, found);
 		return 0;
 	}
 	if (req->cancelled)
@@ -214,6 +211,7 @@ int reconcile_read(struct reconcile_request *req, const char *api_version, const
 		   struct reconcile_value *ret)
 {
 	_cleanup_(buf_done) struct buf b = {0};
+	*ret = sdk_value(req, (struct span){0});
 	int r = begin(req, &b, "Get", api_version, kind, namespace, flags);
 	if (r < 0)
 		return r;
@@ -227,6 +225,7 @@ int reconcile_list(struct reconcile_request *req, const char *api_version, const
 		   enum reconcile_read_flags flags, struct reconcile_value *ret)
 {
 	_cleanup_(buf_done) struct buf b = {0};
+	*ret = sdk_value(req, (struct span){0});
 	int r = begin(req, &b, "List", api_version, kind, namespace, flags);
 	if (r < 0)
 		return r;
