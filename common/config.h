@@ -19,6 +19,8 @@ struct config_errors {
 	size_t count, fatal; /* fatal: how many are no warnings */
 };
 void config_errors_done(struct config_errors *e);
+/* Appends one (texts are copied). */
+void config_errors_add(struct config_errors *e, const char *file, size_t line, size_t column, bool warning, const char *text);
 /* "FILE:LINE:COL: error: text\n" each. */
 void config_errors_print(const struct config_errors *e, struct buf *out);
 

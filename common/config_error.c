@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <strings.h>
 
-void config_error_add(struct config_errors *e, const char *file, size_t line, size_t column, bool warning,
-		      const char *text)
+void config_errors_add(struct config_errors *e, const char *file, size_t line, size_t column, bool warning,
+		       const char *text)
 {
 	/* Powers of two: grown when count reaches one. */
 	if ((e->count & (e->count - 1)) == 0)
@@ -58,10 +58,10 @@ void config_say(struct config_reader *r, const char *file, size_t line, size_t c
 		const char *text)
 {
 	if (r->file_count < CONFIG_ERRORS_MAX)
-		config_error_add(r->errors, file, line, column, warning, text);
+		config_errors_add(r->errors, file, line, column, warning, text);
 	else if (r->file_count == CONFIG_ERRORS_MAX) /* one more line for the rest, and the file is refused */
-		config_error_add(r->errors, file, line, column, false,
-				 "too many errors in this file: the rest is not shown");
+		config_errors_add(r->errors, file, line, column, false,
+				  "too many errors in this file: the rest is not shown");
 	r->file_count++;
 }
 

@@ -41,9 +41,6 @@ void config_warn(struct config_reader *r, const struct yaml_doc_node *at, const 
 /* The same for a place in another file: an envFile. */
 void config_say(struct config_reader *r, const char *file, size_t line, size_t column, bool warning,
 		const char *text);
-/* Without a reader, and so without a bound on how many. */
-void config_error_add(struct config_errors *e, const char *file, size_t line, size_t column, bool warning,
-		      const char *text);
 /* "PATH: found X; allowed: Y" and, if cure is not NULL, "; CURE". */
 void config_refuse(struct config_reader *r, const struct yaml_doc_node *n, const char *allowed,
 		   const char *cure);

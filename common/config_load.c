@@ -108,9 +108,9 @@ static struct yaml_doc *file_parse(struct config_reader *r, struct buf *text)
 	struct err err;
 	size_t line = 0, column = 0;
 	if (config_file_read(r->file, text, &err) < 0)
-		config_error_add(r->errors, r->file, 0, 0, false, err.text);
+		config_errors_add(r->errors, r->file, 0, 0, false, err.text);
 	else if (yaml_doc_parse_lenient(buf_span(text), &docs, &line, &column, &err) < 0)
-		config_error_add(r->errors, r->file, line, column, false, err.text);
+		config_errors_add(r->errors, r->file, line, column, false, err.text);
 	return docs;
 }
 
@@ -128,8 +128,8 @@ static void file_load(struct loader *l, const char *file)
 		document_load(l, &r, d->root);
 	}
 	if (docs && !documents)
-		config_error_add(r.errors, file, 0, 0, l->folder,
-				 "the file is empty: there is no controller in it");
+		config_errors_add(r.errors, file, 0, 0, l->folder,
+				  "the file is empty: there is no controller in it");
 	config_errors_sort(&l->config->errors, from);
 	yaml_doc_free(docs);
 }

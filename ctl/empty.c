@@ -1,2 +1,0 @@
-/* Replaced by the first module. */
-typedef int ctl_empty;

@@ -1,0 +1,154 @@
+/* reconcilectl explain: what a key's slot and the history ring know about it. */
+#include "config.h"
+#include "ctl.h"
+#include "key_name.h"
+#include "queue_view.h"
+#include <inttypes.h>
+#include <stdio.h>
+
+struct history {
+	struct shm_history *at;
+	size_t count;
+};
+
+/* The ring itself is the bound. */
+static int history_add(void *ctx, const struct shm_history *entry)
+{
+	struct history *h = ctx;
+	if ((h->count & (h->count - 1)) == 0)
+		h->at = xrealloc(h->at, (h->count ? h->count * 2 : 1) * sizeof(*h->at));
+	memcpy(&h->at[h->count++], entry, sizeof(*entry));
+	return 0;
+}
+
+static void print_pending(const struct queue_key *k, int64_t now, struct buf *out)
+{
+	char text[32];
+	buf_printf(out, "pending:    added %s ago, %" PRIu32 " %s, priority %" PRId32 "\n",
+		   age(now, k->added_at, text), k->count, k->count == 1 ? "event" : "events", k->priority);
+	buf_puts(out, "  first:    ");
+	view_cause(&k->first, out);
+	if (k->count > 1) {
+		buf_puts(out, "\n  last:     ");
+		view_cause(&k->last, out);
+	}
+	buf_putc(out, '\n');
+}
+
+static void print_lease(const struct queue_key *k, int64_t now, struct buf *out)
+{
+	const struct shm_detail *d = &k->detail;
+	char since[32], deadline[32], end[32];
+	buf_printf(out,
+		   "lease:      generation %" PRIu64 ", process %" PRIu32 " (jail %" PRIu32
+		   "), granted %s ago, deadline in %s, ends in "
+		   "%s\n",
+		   d->generation, d->host_pid, d->jail_pid, age(now, d->granted_at, since),
+		   age(d->deadline, now, deadline), age(d->lease_end, now, end));
+	buf_puts(out, "  because:  ");
+	view_cause(&k->lease_first, out);
+	if (d->lease_count > 1) {
+		buf_printf(out, ", and %u more, last ", d->lease_count - 1u);
+		view_cause(&k->lease_last, out);
+	}
+	buf_putc(out, '\n');
+}
+
+static void print_last(const struct queue_key *k, int64_t now, struct buf *out)
+{
+	const struct shm_detail *d = &k->detail;
+	char ago[32], took[32];
+	buf_printf(out, "last:       %s %s ago, took %s\n", wire_outcome_name(d->last_outcome),
+		   age(now, d->last_at, ago), format_duration((int64_t)d->duration_us * NS_PER_US, took));
+	if (*k->reason || *k->message) {
+		buf_puts(out, "  said:     ");
+		printable(out, k->reason);
+		buf_puts(out, *k->reason && *k->message ? ": " : "");
+		printable(out, k->message);
+		buf_putc(out, '\n');
+	}
+	buf_printf(out, "failures:   %" PRIu32 " in a row", d->attempt);
+	for (uint32_t i = 0; i < MIN((uint32_t)WIRE_OUTCOME_COUNT, (uint32_t)ARRAY_SIZE(d->outcomes)); i++)
+		if (d->outcomes[i])
+			buf_printf(out, ", %s %u", wire_outcome_name(i), d->outcomes[i]);
+	buf_putc(out, '\n');
+}
+
+static void print_text(const char *name, const struct queue_key *k, const struct history *h, int64_t now,
+		       struct buf *out)
+{
+	buf_printf(out, "key:        %s\n", name);
+	if (k) {
+		buf_printf(out, "state:      %s, ", shm_state_name(k->state));
+		view_state(k, now, out);
+		buf_putc(out, '\n');
+		if (k->pending && k->state != SHM_STATE_QUARANTINED)
+			print_pending(k, now, out);
+		if (k->state == SHM_STATE_RUNNING || k->state == SHM_STATE_DIRTY)
+			print_lease(k, now, out);
+		if (k->has_detail && k->detail.attempted)
+			print_last(k, now, out);
+	} else {
+		buf_puts(out, "state:      not in the queue: nothing is to be done for it\n");
+	}
+	buf_printf(out, "history:    %zu %s\n", h->count, h->count == 1 ? "entry" : "entries");
+	for (size_t i = 0; i < h->count; i++) {
+		char ago[32];
+		_cleanup_(buf_done) struct buf line = {0};
+		view_happened(&h->at[i], &line);
+		buf_printf(out, "  %10s ago  ", age(now, h->at[i].at, ago));
+		printable(out, buf_str(&line));
+		buf_putc(out, '\n');
+	}
+}
+
+static void print_json(const struct queue_key *k, const struct history *h, int64_t now, struct buf *out)
+{
+	buf_puts(out, "{\"key\":");
+	if (k)
+		view_key_json(k, now, out);
+	else
+		buf_puts(out, "null");
+	buf_puts(out, ",\"history\":[");
+	for (size_t i = 0; i < h->count; i++) {
+		buf_puts(out, i ? ",\n" : "\n");
+		view_happened_json(&h->at[i], now, out);
+	}
+	buf_puts(out, "]}\n");
+}
+
+CTL_RUN(explain_run)
+{
+	struct ctl c;
+	struct err err;
+	struct key_name name;
+	struct queue_reader *q;
+	struct history h = {0};
+	_cleanup_(buf_done) struct buf out = {0};
+	ctl_options(&c, self, NULL, true, argc, argv);
+	if (argc - c.first != 1)
+		ctl_usage(self, "one key");
+	if (key_name_parse(argv[c.first], &name, &err) < 0)
+		ctl_usage(self, "%s", err.text);
+	if (queue_open(c.program.region_dir, &q, &err) < 0)
+		return ctl_fail(self, err.text);
+	_cleanup_(free_ptr) struct queue_key *key = xmalloc(sizeof(*key));
+	int rc = queue_find(q, name.controller, name.namespace, name.name, key);
+	queue_history(q, name.controller, name.namespace, name.name, history_add, &h);
+	int64_t now = clock_boottime_ns();
+	const struct queue_key *found = rc == 0 ? key : NULL;
+	if (c.json)
+		print_json(found, &h, now, &out);
+	else
+		print_text(argv[c.first], found, &h, now, &out);
+	ctl_print(&out);
+	if (!queue_has_writer(q))
+		fputs("no broker has this region now: it is what the last one left\n", stderr);
+	bool known = found || h.count;
+	if (!known)
+		fprintf(stderr, "reconcilectl explain: nothing is known about %s%s\n", argv[c.first],
+			rc == -EAGAIN || rc == -EPROTO ? ", but a part of the region could not be read" : "");
+	free(h.at);
+	queue_close(q);
+	return known ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,59 @@
+/* reconcilectl: the command line of reconciled. The table of commands, and nothing else. */
+#include "ctl.h"
+#include <stdio.h>
+
+static const struct ctl_command commands[] = {
+    {"up", "-f FILE|DIR [--kubeconfig FILE] [--workers N]", "run everything in the foreground", up_run,
+     "Starts the queue broker, the watcher and the worker processes of each controller, and starts again "
+     "what dies. Without\n"
+     "--kubeconfig it starts the built-in API server and uses that, whatever the environment says. SIGTERM "
+     "or Ctrl-C drains,\n"
+     "a second one ends at once; SIGHUP reads the files again. Exit status 78: no controller is usable."},
+    {"status", "[-o json]", "processes, controllers and what is wrong with them", status_run,
+     "Asks the broker. When it does not answer, what its region holds is shown, and the exit status is 1."},
+    {"queue", "[CONTROLLER] [-o json]", "the keys that wait, run or are quarantined", queue_run,
+     "Reads the queue's shared memory: works also while the broker hangs or is dead."},
+    {"explain", "CONTROLLER/NAMESPACE/NAME [-o json]",
+     "one key: what it waits for, why it ran, what happened", explain_run,
+     "CONTROLLER//NAME for a key without a namespace. Reads shared memory, as `queue` does."},
+    {"requeue", "CONTROLLER/NAMESPACE/NAME...", "reconcile keys now, also those in quarantine", requeue_run,
+     NULL},
+    {"validate", "FILE...", "check configuration files, without a cluster", validate_run,
+     "Shows all errors of all files. Exit status 78 if there is one; warnings do not count."},
+    {"wait", "KIND [NAMESPACE/]NAME --for WHAT [--timeout TIME]", "wait until an object is as wanted",
+     wait_run,
+     "WHAT is condition=TYPE[=STATUS] (True), PATH=VALUE, PATH (anything there), or delete. KIND is written "
+     "VERSION/Kind,\n"
+     "GROUP/VERSION/Kind, or Kind.VERSION.GROUP. Uses --kubeconfig, else the one of a running `reconcilectl "
+     "up`, else what the\n"
+     "services use. Exit status 1 when the time is over."},
+    {0},
+};
+
+static void print_help(FILE *to)
+{
+	fputs("Usage: reconcilectl COMMAND [OPTION]... [ARGUMENT]...\n\nCommands:\n", to);
+	for (const struct ctl_command *c = commands; c->name; c++)
+		fprintf(to, "  %-10s %s\n", c->name, c->about);
+	fputs("\nreconcilectl COMMAND --help says more; so does reconcilectl(1).\n", to);
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : "";
+	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+		print_help(stdout);
+		return EXIT_SUCCESS;
+	}
+	if (strcmp(name, "--version") == 0) {
+		puts("reconcilectl " RECONCILED_VERSION);
+		return EXIT_SUCCESS;
+	}
+	for (const struct ctl_command *c = commands; c->name; c++)
+		if (strcmp(c->name, name) == 0)
+			return c->run(c, argc - 1, argv + 1);
+	if (*name)
+		fprintf(stderr, "reconcilectl: there is no command \"%s\"\n", name);
+	print_help(stderr);
+	return EXIT_USAGE;
+}

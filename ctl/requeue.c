@@ -1,0 +1,59 @@
+/* reconcilectl requeue: adds keys by hand. */
+#include "ctl.h"
+#include "key_name.h"
+#include "wire.h"
+#include <stdio.h>
+
+static int requeue(const struct ctl *c, const struct key_name *key, struct err *err)
+{
+	const struct wire_add_key add = {.namespace = key->namespace,
+					 .name = key->name,
+					 .primary_changed = true,
+					 .cause = WIRE_CAUSE_OPERATOR,
+					 .cause_kind = span_of(""),
+					 .cause_namespace = span_of(""),
+					 .cause_name = span_of("")};
+	const struct wire request = {.type = WIRE_TYPE_ADD,
+				     .add = {.controller = key->controller, .keys = {&add, 1}}};
+	_cleanup_(buf_done) struct buf bytes = {0};
+	struct wire answer = {0};
+	int rc = ctl_ask(c, &request, &bytes, err);
+	if (rc == 0)
+		rc = wire_decode(buf_span(&bytes), &answer, err);
+	if (rc < 0)
+		return rc;
+	if (answer.type == WIRE_TYPE_REFUSED)
+		rc = err_set(err, -EPERM, "the broker refused (%s): " SPAN_FMT,
+			     wire_refusal_name(answer.refused.code), SPAN_ARG(answer.refused.message));
+	else if (answer.type != WIRE_TYPE_ADD_ACK)
+		rc = err_set(err, -EPROTO, "the broker gave a strange answer: %s",
+			     wire_type_name(answer.type));
+	else if (answer.add_ack.accepted != 1)
+		rc = err_set(err, -ENOSPC, "the broker could not store it: " SPAN_FMT,
+			     SPAN_ARG(answer.add_ack.message));
+	wire_done(&answer);
+	return rc;
+}
+
+CTL_RUN(requeue_run)
+{
+	struct ctl c;
+	struct err err;
+	int status = EXIT_SUCCESS;
+	ctl_options(&c, self, NULL, false, argc, argv);
+	if (c.first == argc)
+		ctl_usage(self, "which key?");
+	_cleanup_(free_ptr) struct key_name *keys = xcalloc((size_t)(argc - c.first), sizeof(*keys));
+	for (int i = c.first; i < argc; i++)
+		if (key_name_parse(argv[i], &keys[i - c.first], &err) < 0)
+			ctl_usage(self, "%s", err.text);
+	for (int i = c.first; i < argc; i++) {
+		if (requeue(&c, &keys[i - c.first], &err) < 0) {
+			fprintf(stderr, "reconcilectl requeue: %s: %s\n", argv[i], err.text);
+			status = EXIT_FAILURE;
+		} else {
+			printf("%s requeued\n", argv[i]);
+		}
+	}
+	return status;
+}

@@ -1,0 +1,249 @@
+/* reconcilectl status: what the broker says about everybody; without a broker, what its region holds. */
+#include "columns.h"
+#include "ctl.h"
+#include "json.h"
+#include "queue_read.h"
+#include <inttypes.h>
+#include <stdio.h>
+
+static const char *text_of(const struct json *object, const char *key)
+{
+	return json_text(json_member(object, key));
+}
+
+static int64_t number_of(const struct json *object, const char *key)
+{
+	int64_t v = 0;
+	json_integer(json_member(object, key), &v);
+	return v;
+}
+
+static void heading(const char *text, struct buf *out)
+{
+	buf_printf(out, "\n%s\n", text);
+}
+
+static void add_number(struct columns *t, const struct json *object, const char *key)
+{
+	columns_addf(t, "%" PRId64, number_of(object, key));
+}
+
+static void print_processes(const struct json *list, struct buf *out)
+{
+	static const char *const headings[] = {"ROLE", "PID", "INSTANCE", "STATE", "KEY", "SINCE", NULL};
+	struct columns t;
+	columns_init(&t, headings);
+	for (const struct json *p = NULL; (p = json_element(list, p));) {
+		columns_add(&t, text_of(p, "role"));
+		add_number(&t, p, "pid");
+		columns_add(&t, text_of(p, "instance"));
+		columns_add(&t, text_of(p, "state"));
+		columns_add(&t, text_of(p, "running"));
+		columns_add(&t, text_of(p, "since"));
+	}
+	columns_print(&t, out);
+	columns_done(&t);
+}
+
+static void print_controllers(const struct json *list, struct buf *out)
+{
+	static const char *const headings[] = {"CONTROLLER", "READY",  "WAITING", "RUNNING", "QUARANTINED",
+					       "DONE",	     "ERRORS", "RETRIES", "PAUSED",  NULL};
+	struct columns t;
+	columns_init(&t, headings);
+	for (const struct json *c = NULL; (c = json_element(list, c));) {
+		const struct json *results = json_member(c, "results");
+		columns_add(&t, text_of(c, "name"));
+		add_number(&t, c, "ready");
+		add_number(&t, c, "waiting");
+		add_number(&t, c, "running");
+		add_number(&t, c, "quarantined");
+		columns_addf(&t, "%" PRId64,
+			     number_of(results, "success") + number_of(results, "requeue") +
+				 number_of(results, "requeue_after"));
+		add_number(&t, results, "error");
+		add_number(&t, c, "retries");
+		columns_add(&t, text_of(c, "paused"));
+	}
+	columns_print(&t, out);
+	columns_done(&t);
+}
+
+/* Failures of all time, by kind: one line a controller that has any. */
+static void print_outcomes(const struct json *list, struct buf *out)
+{
+	for (const struct json *c = NULL; (c = json_element(list, c));) {
+		const char *separator = ": ";
+		_cleanup_(buf_done) struct buf line = {0};
+		const struct json *outcomes = json_member(c, "outcomes");
+		for (const struct json *o = NULL; (o = json_element(outcomes, o));) {
+			int64_t n = 0;
+			if (json_integer(o, &n) < 0 || n == 0 || strcmp(json_key(o), "Success") == 0)
+				continue;
+			buf_printf(&line, "%s%s %" PRId64, separator, json_key(o), n);
+			separator = ", ";
+		}
+		if (line.len)
+			buf_printf(out, "%s%s\n", text_of(c, "name"), buf_str(&line));
+	}
+}
+
+static void print_reports(const struct json *list, struct buf *out)
+{
+	static const char *const headings[] = {"STATE", "CONTROLLER", "PROCESS", "TOPIC",
+					       "SINCE", "MESSAGE",    NULL};
+	struct columns t;
+	if (!json_count(list))
+		return;
+	heading("Problems", out);
+	columns_init(&t, headings);
+	for (const struct json *r = NULL; (r = json_element(list, r));) {
+		columns_add(&t, text_of(r, "state"));
+		columns_add(&t, text_of(r, "controller"));
+		columns_add(&t, text_of(r, "process"));
+		columns_add(&t, text_of(r, "topic"));
+		columns_add(&t, text_of(r, "since"));
+		columns_add(&t, text_of(r, "message"));
+	}
+	columns_print(&t, out);
+	columns_done(&t);
+}
+
+static void print_status(const struct json *status, struct buf *out)
+{
+	char up[32];
+	int64_t seconds = number_of(status, "uptimeSeconds");
+	buf_printf(out, "broker: incarnation %" PRId64 ", up %s\n", number_of(status, "incarnation"),
+		   age(seconds * NS_PER_S + 1, 1, up));
+	heading("Processes", out);
+	print_processes(json_member(status, "processes"), out);
+	heading("Controllers", out);
+	print_controllers(json_member(status, "controllers"), out);
+	_cleanup_(buf_done) struct buf outcomes = {0};
+	print_outcomes(json_member(status, "controllers"), &outcomes);
+	if (outcomes.len) {
+		heading("What did not succeed", out);
+		buf_span_add(out, buf_span(&outcomes));
+	}
+	print_reports(json_member(status, "reports"), out);
+}
+
+/* ---- without the broker ---- */
+
+struct depth {
+	char controller[64];
+	size_t of[SHM_STATE_COUNT];
+};
+
+static size_t region_count(struct queue_reader *q, struct depth *list)
+{
+	_cleanup_(free_ptr) struct queue_key *k = xmalloc(sizeof(*k));
+	uint32_t cursor = 0;
+	size_t n = 0;
+	for (int rc; (rc = queue_next(q, &cursor, k)) != 0 && rc != -EPROTO;) {
+		size_t i = 0;
+		if (rc < 0)
+			continue;
+		while (i < n && strcmp(list[i].controller, k->controller) != 0)
+			i++;
+		if (i == SHM_CONTROLLERS_MAX)
+			continue;
+		if (i == n)
+			memcpy(list[n++].controller, k->controller, sizeof(k->controller));
+		list[i].of[k->state]++;
+	}
+	return n;
+}
+
+static void print_region(const struct depth *list, size_t n, bool json, const char *why, struct buf *out)
+{
+	static const char *const headings[] = {"CONTROLLER", "READY",	    "WAITING",
+					       "LEASED",     "QUARANTINED", NULL};
+	struct columns t;
+	columns_init(&t, headings);
+	if (json) {
+		buf_puts(out, "{\"broker\":false,\"message\":");
+		buf_json_string(out, span_of(why));
+		buf_puts(out, ",\"controllers\":[");
+	}
+	for (size_t i = 0; i < n; i++) {
+		const size_t *of = list[i].of;
+		size_t leased = of[SHM_STATE_RUNNING] + of[SHM_STATE_DIRTY];
+		if (json) {
+			buf_printf(out, "%s{\"name\":", i ? "," : "");
+			buf_json_string(out, span_of(list[i].controller));
+			buf_printf(out, ",\"ready\":%zu,\"waiting\":%zu,\"running\":%zu,\"quarantined\":%zu}",
+				   of[SHM_STATE_READY], of[SHM_STATE_WAITING], leased,
+				   of[SHM_STATE_QUARANTINED]);
+			continue;
+		}
+		columns_add(&t, list[i].controller);
+		columns_addf(&t, "%zu", of[SHM_STATE_READY]);
+		columns_addf(&t, "%zu", of[SHM_STATE_WAITING]);
+		columns_addf(&t, "%zu", leased);
+		columns_addf(&t, "%zu", of[SHM_STATE_QUARANTINED]);
+	}
+	if (json)
+		buf_puts(out, "]}\n");
+	else if (n)
+		columns_print(&t, out);
+	else
+		buf_puts(out, "no keys\n");
+	columns_done(&t);
+}
+
+static int region_run(const struct ctl *c, const struct ctl_command *self, const char *why)
+{
+	struct err err;
+	struct queue_reader *q;
+	_cleanup_(buf_done) struct buf out = {0};
+	_cleanup_(free_ptr) struct depth *list = xcalloc(SHM_CONTROLLERS_MAX, sizeof(*list));
+	ctl_fail(self, why);
+	if (queue_open(c->program.region_dir, &q, &err) < 0)
+		return ctl_fail(self, err.text);
+	size_t n = region_count(q, list);
+	if (!c->json)
+		buf_puts(&out, queue_has_writer(q)
+				   ? "The broker lives but does not answer. Its region holds:\n"
+				   : "There is no broker. The region of the last one holds:\n");
+	queue_close(q);
+	print_region(list, n, c->json, why, &out);
+	ctl_print(&out);
+	return EXIT_FAILURE;
+}
+
+CTL_RUN(status_run)
+{
+	struct ctl c;
+	struct err err;
+	struct wire answer = {0};
+	const struct wire request = {.type = WIRE_TYPE_STATUS, .status = {.what = span_of("status")}};
+	_cleanup_(buf_done) struct buf bytes = {0}, out = {0};
+	_cleanup_(json_free_ptr) struct json *status = NULL;
+	ctl_options(&c, self, NULL, true, argc, argv);
+	if (c.first != argc)
+		ctl_usage(self, "no arguments are wanted");
+	int rc = ctl_ask(&c, &request, &bytes, &err);
+	if (rc == 0)
+		rc = wire_decode(buf_span(&bytes), &answer, &err);
+	if (rc == 0 && answer.type != WIRE_TYPE_STATUS_REPLY)
+		rc = err_set(
+		    &err, -EPROTO, "the broker gave a strange answer: %s " SPAN_FMT,
+		    wire_type_name(answer.type),
+		    SPAN_ARG(answer.type == WIRE_TYPE_REFUSED ? answer.refused.message : span_of("")));
+	if (rc < 0) {
+		wire_done(&answer);
+		return region_run(&c, self, err.text);
+	}
+	if (c.json) {
+		buf_span_add(&out, answer.status_reply.json);
+		buf_putc(&out, '\n');
+	} else if (json_parse(answer.status_reply.json, &status, &err) == 0) {
+		print_status(status, &out);
+	} else {
+		rc = ctl_fail(self, err.text);
+	}
+	wire_done(&answer);
+	ctl_print(&out);
+	return rc ? EXIT_FAILURE : EXIT_SUCCESS;
+}
