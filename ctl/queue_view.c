@@ -20,7 +20,8 @@ void view_state(const struct queue_key *k, int64_t now, struct buf *out)
 	case SHM_STATE_RUNNING:
 	case SHM_STATE_DIRTY:
 		buf_printf(out, "for %s in process %" PRIu32 "%s%s", age(now, k->detail.granted_at, text),
-			   k->detail.host_pid, k->detail.lease_killing ? ", over its time: being killed" : "",
+			   k->detail.host_pid,
+			   now > k->detail.lease_end ? ", over its time: being killed" : "",
 			   k->state == SHM_STATE_DIRTY ? ", runs again afterwards" : "");
 		break;
 	case SHM_STATE_QUARANTINED:
@@ -80,8 +81,8 @@ static void lease_json(const struct queue_key *k, int64_t now, struct buf *out)
 	time_json("since", d->granted_at, now, out);
 	time_json("deadline", d->deadline, now, out);
 	time_json("end", d->lease_end, now, out);
-	buf_printf(out, ",\"priority\":%" PRId32 ",\"adds\":%u,\"killing\":%s,\"first\":", d->lease_priority,
-		   d->lease_count, d->lease_killing ? "true" : "false");
+	buf_printf(out, ",\"priority\":%" PRId32 ",\"adds\":%u,\"overdue\":%s,\"first\":", d->lease_priority,
+		   d->lease_count, now > d->lease_end ? "true" : "false");
 	cause_json(&k->lease_first, out);
 	buf_puts(out, ",\"last\":");
 	cause_json(&k->lease_last, out);

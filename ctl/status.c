@@ -4,7 +4,7 @@
 #include "json.h"
 #include "queue_read.h"
 #include <inttypes.h>
-#include <stdio.h>
+#include <time.h>
 
 static const char *text_of(const struct json *object, const char *key)
 {
@@ -16,6 +16,16 @@ static int64_t number_of(const struct json *object, const char *key)
 	int64_t v = 0;
 	json_integer(json_member(object, key), &v);
 	return v;
+}
+
+/* The time since "2026-09-30T12:00:30Z". */
+static void add_since(struct columns *t, const struct json *object)
+{
+	const char *text = text_of(object, "since");
+	struct tm tm = {0};
+	char buf[32];
+	bool good = text && strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	columns_add(t, good ? age(clock_realtime_ns(), timegm(&tm) * NS_PER_S, buf) : text);
 }
 
 static void heading(const char *text, struct buf *out)
@@ -39,7 +49,7 @@ static void print_processes(const struct json *list, struct buf *out)
 		columns_add(&t, text_of(p, "instance"));
 		columns_add(&t, text_of(p, "state"));
 		columns_add(&t, text_of(p, "running"));
-		columns_add(&t, text_of(p, "since"));
+		add_since(&t, p);
 	}
 	columns_print(&t, out);
 	columns_done(&t);
@@ -102,7 +112,7 @@ static void print_reports(const struct json *list, struct buf *out)
 		columns_add(&t, text_of(r, "controller"));
 		columns_add(&t, text_of(r, "process"));
 		columns_add(&t, text_of(r, "topic"));
-		columns_add(&t, text_of(r, "since"));
+		add_since(&t, r);
 		columns_add(&t, text_of(r, "message"));
 	}
 	columns_print(&t, out);
