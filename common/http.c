@@ -109,6 +109,12 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 							    : len + 1; /* another number ends the transfer */
 }
 
+static curl_socket_t on_open_socket(void *arg _unused_, curlsocktype purpose _unused_,
+				    struct curl_sockaddr *a)
+{
+	return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+}
+
 static int on_socket(void *arg _unused_, curl_socket_t fd, curlsocktype purpose _unused_)
 {
 	unsigned int ms = USER_TIMEOUT_MS;
@@ -221,6 +227,7 @@ static void set_connection(CURL *e, struct http_client *c)
 	curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, (long)KEEPALIVE_S);
 	curl_easy_setopt(e, CURLOPT_TCP_KEEPINTVL, (long)KEEPALIVE_S);
+	curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_open_socket);
 	curl_easy_setopt(e, CURLOPT_SOCKOPTFUNCTION, on_socket);
 	curl_easy_setopt(e, CURLOPT_BUFFERSIZE, (long)RECEIVE_BYTES);
 	curl_easy_setopt(e, CURLOPT_USERAGENT, c->user_agent);

@@ -101,6 +101,21 @@ int http_refresh_token(struct http_client *c, bool now, struct err *err)
 	return 0;
 }
 
+/* libcurl 7.88 opens the two ends of its wake-up channel without close-on-exec, and has no option for it: a
+ * program that a worker starts would inherit them. They get the two lowest free numbers. */
+static CURLM *multi_new(void)
+{
+	int low = open("/dev/null", O_RDONLY | O_CLOEXEC), high = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int ends[] = {low, high};
+	close_fd(&low);
+	close_fd(&high);
+	CURLM *m = curl_multi_init();
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		if (ends[i] >= 0)
+			fcntl(ends[i], F_SETFD, FD_CLOEXEC);
+	return m;
+}
+
 int http_client_new(const struct kubeconfig *k, const char *user_agent, struct http_client **ret,
 		    struct err *err)
 {
@@ -109,7 +124,7 @@ int http_client_new(const struct kubeconfig *k, const char *user_agent, struct h
 	struct http_client *c = xcalloc(1, sizeof *c);
 	kubeconfig_copy(&c->config, k);
 	c->user_agent = xstrdup(user_agent);
-	c->multi = curl_multi_init();
+	c->multi = multi_new();
 	int r = client_set_base(c, err);
 	if (!r && strncmp(c->base, "https:", 6) == 0)
 		r = http_tls_check(k, err);

@@ -99,6 +99,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.status(503, "ServiceUnavailable", Retry_After=self.date_time_string(time.time() + int(q["in"])))
         elif act == "warned":
             self.answer(200, b"{}", Warning='299 - "deprecated"')
+        elif act == "leave":  # answers as if the connection stayed, and ends it
+            self.answer(200, b"{}")
+            self.close_connection = True
         elif act == "redirect":
             self.answer(302, b"", Location="/hello")
         elif act == "token":
@@ -142,6 +145,28 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
         else:
             self.status(404, "NotFound")
+
+    def do_CONNECT(self):
+        """A proxy for TLS."""
+        self.note(b"")
+        host, port = self.path.rsplit(":", 1)
+        with socket.create_connection((host, int(port))) as there:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.flush()
+            back = threading.Thread(target=self.pump, args=(there, self.connection), daemon=True)
+            back.start()
+            self.pump(self.connection, there)
+        self.close_connection = True
+
+    @staticmethod
+    def pump(source, sink):
+        try:
+            while data := source.recv(65536):
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = serve
 

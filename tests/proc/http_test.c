@@ -148,6 +148,46 @@ static void test_connections(const struct fixture *s)
 	http_client_free(c);
 }
 
+/* A kept connection that the server has ended: the next request takes a new one, and nobody hears of it. */
+static void test_left_connection(const struct fixture *s)
+{
+	struct http_client *c = fixture_plain_client(s);
+	struct buf body = {0};
+	struct err err = {0};
+	for (int i = 0; i < 5; i++) {
+		CHECK_MSG(fixture_get(c, "/leave", &body, &err) == 0 && fixture_last.status == 200, "%s",
+			  err.text);
+		int64_t port = fixture_request_port(s, 0);
+		CHECK_MSG(fixture_get(c, "/hello", &body, &err) == 0 && fixture_last.status == 200, "%s",
+			  err.text);
+		CHECK(fixture_request_port(s, 0) != port);
+	}
+	buf_done(&body);
+	http_client_free(c);
+}
+
+/* Nothing of the client is inherited by programs that are started while it works. */
+static void test_close_on_exec(const struct fixture *s)
+{
+	enum { HIGHEST = 1024 };
+	bool before[HIGHEST];
+	for (int fd = 0; fd < HIGHEST; fd++)
+		before[fd] = fcntl(fd, F_GETFD) >= 0;
+	struct http_client *c = fixture_plain_client(s);
+	struct watch w = {0};
+	watch_begin(c, &w, "/quiet", 0, true);
+	CHECK(RUN_UNTIL(c, w.starts));
+	int opened = 0;
+	for (int fd = 0; fd < HIGHEST; fd++) {
+		int flags = fcntl(fd, F_GETFD);
+		opened += flags >= 0 && !before[fd];
+		CHECK_MSG(flags < 0 || before[fd] || (flags & FD_CLOEXEC), "descriptor %d would be inherited",
+			  fd);
+	}
+	CHECK(opened >= 3); /* curl's own two and a connection */
+	http_client_free(c);
+}
+
 static void test_cuts(const struct fixture *s)
 {
 	struct http_client *c = fixture_plain_client(s);
@@ -382,6 +422,8 @@ int main(void)
 	struct fixture s = fixture_start(NULL, NULL);
 	test_basics(&s);
 	test_connections(&s);
+	test_left_connection(&s);
+	test_close_on_exec(&s);
 	test_cuts(&s);
 	test_refused();
 	test_times(&s);

@@ -151,6 +151,25 @@ static void test_material(void)
 	kubeconfig_done(&k);
 }
 
+/* proxy-url: for requests and for watches, whatever the environment says; TLS goes through to the server. */
+static void test_proxy(void)
+{
+	struct fixture s = fixture_start("both", NULL), proxy = fixture_start(NULL, NULL);
+	setenv("HTTPS_PROXY", "http://127.0.0.1:1", 1);
+	struct kubeconfig k = tls_config(&s, "ca");
+	k.proxy_url = xasprintf("http://127.0.0.1:%d", proxy.port);
+	CHECK(tls_get(&k, NULL) == 0);
+	_cleanup_(free_ptr) char *asked = NULL, *want = xasprintf("127.0.0.1:%d", s.port);
+	CHECK(json_string_is(json_get(fixture_request(&proxy, 0, &asked), "path"), want));
+	CHECK(fixture_header_is(&proxy, "authorization", NULL));
+	k = tls_config(&s, "ca");
+	k.proxy_url = xstrdup("http://127.0.0.1:1");
+	CHECK(tls_get(&k, "cannot connect") == -ECONNREFUSED);
+	unsetenv("HTTPS_PROXY");
+	fixture_stop(&s);
+	fixture_stop(&proxy);
+}
+
 /* ---- whole kubeconfig files ---- */
 
 static int connect_with(const char *path, struct err *err)
@@ -220,6 +239,7 @@ int main(void)
 	test_server_names();
 	test_client_certificates();
 	test_material();
+	test_proxy();
 	test_kubeconfigs();
 	free(fixture_pki);
 	return check_result();

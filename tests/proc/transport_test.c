@@ -3,6 +3,7 @@
 #include "check.h"
 #include "transport.h"
 #include "wire.h"
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 static char self[4096];
+static bool opened_before[256]; /* descriptors that came with the process */
 
 static bool wait_readable(int fd, int timeout_ms)
 {
@@ -171,6 +173,12 @@ static void test_round_trips(void)
 		CHECK(transport_answer(s, e.token, e.bytes) == 0);
 		CHECK(client_expect(c, TRANSPORT_REQUEST, &reply) && reply.request == id &&
 		      span_is(reply.bytes, text));
+	}
+	/* A program that either side starts inherits nothing. */
+	for (int fd = 3; fd < 256; fd++) {
+		int flags = fcntl(fd, F_GETFD);
+		if (!opened_before[fd])
+			CHECK_MSG(flags < 0 || (flags & FD_CLOEXEC), "descriptor %d would be inherited", fd);
 	}
 	/* Nothing is left: neither descriptor is readable. */
 	CHECK(transport_server_next(s, &e) == TRANSPORT_NOTHING && !wait_readable(transport_server_fd(s), 0));
@@ -435,6 +443,8 @@ int main(int argc, char **argv)
 		return role_client(argv[2]);
 	if (argc == 3 && strcmp(argv[1], "stranger") == 0)
 		return role_stranger(argv[2]);
+	for (int fd = 0; fd < 256; fd++)
+		opened_before[fd] = fcntl(fd, F_GETFD) >= 0;
 	test_round_trips();
 	test_out_of_order();
 	test_connect_and_close();
