@@ -22,9 +22,8 @@ static int64_t backoff(struct shm_detail *d, const struct attempt_rules *rules, 
 	if (d->step == 0 || d->granted_at >= d->backoff_until)
 		d->step += d->step < UINT32_MAX;
 	int64_t delay = limiter_backoff(&rules->limits, d->step, random);
-	if (!pending)
-		delay = MAX(delay, limiter_take(&rules->limits, bucket, now));
-	return MIN(delay, rules->limits.max_delay);
+	int64_t token = pending ? 0 : limiter_take(&rules->limits, bucket, now);
+	return MIN(MAX(delay, token), rules->limits.max_delay);
 }
 
 static void reset(struct shm_detail *d)

@@ -53,7 +53,7 @@ static void not_started(struct shm_controller *c, int64_t granted_at, struct spa
 {
 	if (c->pause != SHM_PAUSE_START) {
 		begin(c, SHM_PAUSE_START, PAUSE_START_FIRST, message, now);
-	} else if (granted_at >= c->pause_since) {
+	} else if (granted_at > c->pause_since) {
 		int64_t since = c->pause_since;
 		begin(c, SHM_PAUSE_START, MIN(c->pause_delay * 2, PAUSE_START_MOST), message, now);
 		c->pause_since = since;

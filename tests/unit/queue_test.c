@@ -1,0 +1,773 @@
+/* The workqueue: named after what client-go's and controller-runtime's queues are tested for, and after what
+ * they get wrong. */
+#include "queue_lib.h"
+
+static struct lib l;
+static void setup(void)
+{
+	lib_init(&l);
+}
+static void teardown(void)
+{
+	lib_done(&l);
+}
+TestSuite(queue, .init = setup, .fini = teardown);
+
+/* ---- the classic queue ---- */
+
+Test(queue, basic)
+{
+	struct workqueue_grant g;
+	cr_assert(!lib_grant(&l, &g));
+	cr_assert(lib_add(&l, "a") == SHM_STATE_READY);
+	g = lib_get(&l, "a");
+	cr_assert(span_is(g.namespace, "shop"));
+	cr_assert(lib_slot(&l, "a")->state == SHM_STATE_RUNNING);
+	cr_assert(lib_outcome(&l, &g, WIRE_OUTCOME_OK).to == SHM_STATE_NONE);
+	cr_assert(lib_slot(&l, "a") == NULL);
+	cr_assert(!lib_grant(&l, &g));
+}
+
+Test(queue, add_while_processing_runs_once_more_after_it)
+{
+	lib_add(&l, "a");
+	struct workqueue_grant g = lib_get(&l, "a"), again;
+	cr_assert(lib_add(&l, "a") == SHM_STATE_DIRTY);
+	cr_assert(lib_add(&l, "a") == SHM_STATE_DIRTY);
+	cr_assert(!lib_grant(&l, &again), "a leased key was granted a second time");
+	cr_assert(lib_outcome(&l, &g, WIRE_OUTCOME_OK).to == SHM_STATE_READY);
+	again = lib_get(&l, "a");
+	cr_assert(again.generation != g.generation);
+	lib_outcome(&l, &again, WIRE_OUTCOME_OK);
+	cr_assert(!lib_grant(&l, &again));
+}
+
+Test(queue, collapse)
+{
+	for (int i = 0; i < 5; i++)
+		lib_add(&l, "a");
+	cr_assert(index_ready_len(&l.wq.index, l.c) == 1);
+	lib_run(&l, "a", WIRE_OUTCOME_OK);
+	struct workqueue_grant g;
+	cr_assert(!lib_grant(&l, &g));
+}
+
+Test(queue, reinsert_goes_to_the_tail)
+{
+	lib_add(&l, "a");
+	struct workqueue_grant g = lib_get(&l, "a");
+	l.now += 1;
+	lib_add(&l, "a");
+	l.now += 1;
+	lib_add(&l, "b");
+	lib_outcome(&l, &g, WIRE_OUTCOME_OK);
+	lib_run(&l, "b", WIRE_OUTCOME_OK);
+	lib_run(&l, "a", WIRE_OUTCOME_OK);
+}
+
+Test(queue, first_in_first_out)
+{
+	char name[8];
+	for (int i = 0; i < 100; i++) {
+		snprintf(name, sizeof(name), "k%d", i);
+		lib_add(&l, name);
+	}
+	for (int i = 0; i < 100; i++) {
+		snprintf(name, sizeof(name), "k%d", i);
+		lib_run(&l, name, WIRE_OUTCOME_OK);
+	}
+}
+
+Test(queue, done_twice_is_stale_and_changes_nothing)
+{
+	lib_add(&l, "a");
+	struct workqueue_grant g = lib_get(&l, "a");
+	lib_outcome(&l, &g, WIRE_OUTCOME_TRANSIENT);
+	struct wire_done done = {.slot = g.slot, .generation = g.generation};
+	struct workqueue_end end;
+	cr_assert(workqueue_done(&l.wq, &done, l.now, &end) == -ESTALE);
+	cr_assert(lib_slot(&l, "a")->state == SHM_STATE_WAITING);
+	done.slot = UINT64_MAX;
+	cr_assert(workqueue_done(&l.wq, &done, l.now, &end) == -ESTALE);
+	lib_advance(&l, 1 * S);
+	struct workqueue_grant later = lib_get(&l, "a");
+	cr_assert(workqueue_done(&l.wq, &(struct wire_done){.slot = later.slot, .generation = g.generation},
+				 l.now, &end) == -ESTALE,
+		  "a result of the last attempt ended this one");
+}
+
+Test(queue, two_controllers_have_their_own_keys)
+{
+	uint16_t other;
+	bool new;
+	cr_assert(workqueue_open(&l.wq, "other", &other, &new) == 0 && new &&other != l.c);
+	struct workqueue_rules rules = lib_rules();
+	workqueue_configure(&l.wq, other, &rules);
+	lib_add(&l, "a");
+	enum shm_state state;
+	struct wire_add_key key = lib_key("a", 0);
+	cr_assert(workqueue_add(&l.wq, other, &key, l.now, &state) == 0 && state == SHM_STATE_READY);
+	lib_get(&l, "a");
+	struct workqueue_grant g;
+	cr_assert(workqueue_grant(&l.wq, other, &lib_holder, l.now, &g) == 1);
+}
+
+Test(queue, max_concurrent_is_the_most_that_is_leased)
+{
+	struct workqueue_rules rules = lib_rules();
+	rules.max_concurrent = 2;
+	workqueue_configure(&l.wq, l.c, &rules);
+	lib_add(&l, "a");
+	lib_add(&l, "b");
+	lib_add(&l, "c");
+	struct workqueue_grant a = lib_get(&l, "a"), g;
+	lib_get(&l, "b");
+	cr_assert(!lib_grant(&l, &g));
+	lib_outcome(&l, &a, WIRE_OUTCOME_OK);
+	lib_get(&l, "c");
+}
+
+/* ---- delays ---- */
+
+Test(queue, requeue_after_waits_exactly_and_resets_the_backoff)
+{
+	lib_add(&l, "a");
+	lib_run(&l, "a", WIRE_OUTCOME_TRANSIENT);
+	lib_advance(&l, 1 * S);
+	struct workqueue_grant g = lib_get(&l, "a");
+	cr_assert(g.attempt == 1 && g.last_outcome == WIRE_OUTCOME_TRANSIENT && span_is(g.message, "why"));
+	struct workqueue_end end = lib_end(&l, &g, (struct wire_done){.requeue_after_ms = 30000});
+	cr_assert(end.to == SHM_STATE_WAITING && end.wait == SHM_WAIT_REQUEUE_AFTER && end.delay == 30 * S);
+	lib_advance(&l, 30 * S - 1);
+	cr_assert(!lib_grant(&l, &g));
+	lib_advance(&l, 1);
+	g = lib_get(&l, "a");
+	cr_assert(g.attempt == 0);
+	cr_assert(lib_outcome(&l, &g, WIRE_OUTCOME_TRANSIENT).delay == 5 * MS);
+}
+
+Test(queue, an_event_consumes_a_pending_requeue_after_and_the_key_runs_once)
+{
+	lib_add(&l, "a");
+	struct workqueue_grant g = lib_get(&l, "a");
+	lib_end(&l, &g, (struct wire_done){.requeue_after_ms = 30000});
+	l.now += 1 * S;
+	cr_assert(lib_add(&l, "a") == SHM_STATE_READY);
+	lib_run(&l, "a", WIRE_OUTCOME_OK);
+	lib_advance(&l, 100 * S);
+	cr_assert(!lib_grant(&l, &g), "the delayed entry of the classic queue ran a second time");
+}
+
+Test(queue, exponential_table)
+{
+	static const int64_t ms[] = {5,	    10,	    20,	    40,	    80,	     160,    320,
+				     640,   1280,   2560,   5120,   10240,   20480,  40960,
+				     81920, 163840, 327680, 655360, 1000000, 1000000};
+	lib_add(&l, "a");
+	for (size_t i = 0; i < ARRAY_SIZE(ms); i++) {
+		struct workqueue_end end = lib_run(&l, "a", WIRE_OUTCOME_TRANSIENT);
+		cr_assert(end.delay == ms[i] * MS, "failure %zu: %lld ms, wanted %lld", i + 1,
+			  (long long)(end.delay / MS), (long long)ms[i]);
+		cr_assert(end.attempt == i + 1);
+		lib_advance(&l, end.delay);
+	}
+	lib_run(&l, "a", WIRE_OUTCOME_OK);
+	lib_add(&l, "a");
+	cr_assert(lib_run(&l, "a", WIRE_OUTCOME_TRANSIENT).delay == 5 * MS,
+		  "success did not reset the backoff");
+}
+
+/* kubernetes/kubernetes issue 132805: events bypass the backoff, so it must not grow by attempts that never
+ * waited. */
+Test(queue, event_storm_does_not_inflate_the_backoff)
+{
+	lib_add(&l, "a");
+	cr_assert(lib_run(&l, "a", WIRE_OUTCOME_TRANSIENT).delay == 5 * MS);
+	for (int i = 0; i < 50; i++) {
+		l.now += 1;
+		lib_add(&l, "a");
+		struct workqueue_end end = lib_run(&l, "a", WIRE_OUTCOME_TRANSIENT);
+		cr_assert(end.delay == 5 * MS, "attempt %d: %lld", i, (long long)end.delay);
+		cr_assert(end.attempt == (uint32_t)i + 2);
+	}
+	lib_advance(&l, 5 * MS);
+	cr_assert(lib_run(&l, "a", WIRE_OUTCOME_TRANSIENT).delay == 10 * MS);
+}
+
+Test(queue, a_failure_of_a_dirty_key_runs_again_at_once)
+{
+	lib_add(&l, "a");
+	struct workqueue_grant g = lib_get(&l, "a");
+	lib_add(&l, "a");
+	cr_assert(lib_outcome(&l, &g, WIRE_OUTCOME_TRANSIENT).to == SHM_STATE_READY);
+	lib_get(&l, "a");
+}
+
+Test(queue, retry_after_lengthens_a_backoff_and_never_shortens_it)
+{
+	lib_add(&l, "a");
+	struct workqueue_grant g = lib_get(&l, "a");
+	struct workqueue_end end =
+	    lib_end(&l, &g, (struct wire_done){.outcome = WIRE_OUTCOME_TRANSIENT, .requeue_after_ms = 15000});
+	cr_assert(end.delay == 15 * S);
+	for (int i = 0; i < 14; i++) {
+		lib_advance(&l, end.delay);
+		end = lib_run(&l, "a", WIRE_OUTCOME_TRANSIENT);
+	}
+	lib_advance(&l, end.delay);
+	g = lib_get(&l, "a");
+	end =
+	    lib_end(&l, &g, (struct wire_done){.outcome = WIRE_OUTCOME_TRANSIENT, .requeue_after_ms = 1000});
+	cr_assert(end.delay > 100 * S);
+}
+
+Test(queue, requeue_is_rate_limited_and_no_failure)
+{
+	lib_add(&l, "a");
+	int64_t want = 5 * MS;
+	for (int i = 0; i < 4; i++, want *= 2) {
+		struct workqueue_grant g = lib_get(&l, "a");
+		cr_assert(g.attempt == 0);
+		struct workqueue_end end =
+		    lib_end(&l, &g, (struct wire_done){.requeue = true, .requeue_after_ms = -1});
+		cr_assert(end.wait == SHM_WAIT_REQUEUE && end.delay == want, "%lld", (long long)end.delay);
+		lib_advance(&l, end.delay);
+	}
+	const struct shm_controller *c = store_controller(&l.store, l.c);
+	cr_assert(c->counters.results[SHM_RESULT_REQUEUE] == 4 && c->counters.results[SHM_RESULT_ERROR] == 0);
+}
+
+Test(queue, not_ready_waits_a_minute_and_events_shorten_it)
+{
+	lib_add(&l, "a");
+	struct workqueue_end end = lib_run(&l, "a", WIRE_OUTCOME_NOT_READY);
+	cr_assert(end.delay == 60 * S && end.wait == SHM_WAIT_NOT_READY && end.attempt == 0);
+	cr_assert(lib_add(&l, "a") == SHM_STATE_READY);
+}
+
+Test(queue, throttled_is_not_shortened_by_events_but_by_an_operator)
+{
+	lib_add(&l, "a");
+	struct workqueue_grant g = lib_get(&l, "a");
+	lib_end(&l, &g, (struct wire_done){.outcome = WIRE_OUTCOME_THROTTLED, .requeue_after_ms = 20000});
+	cr_assert(lib_add(&l, "a") == SHM_STATE_WAITING);
+	cr_assert(lib_change(&l, "a") == SHM_STATE_WAITING);
+	lib_advance(&l, 19 * S);
+	cr_assert(!lib_grant(&l, &g));
+	lib_advance(&l, 1 * S);
+	g = lib_get(&l, "a");
+	cr_assert(g.n_causes == 2, "what came meanwhile was forgotten");
+	lib_add(&l, "a");
+	cr_assert(
+	    lib_end(&l, &g, (struct wire_done){.outcome = WIRE_OUTCOME_THROTTLED, .requeue_after_ms = 20000})
+		    .to == SHM_STATE_WAITING,
+	    "an event during the attempt shortened it");
+	struct wire_add_key key = lib_key("a", 0);
+	key.cause = WIRE_CAUSE_OPERATOR;
+	cr_assert(lib_add_key(&l, key) == SHM_STATE_READY);
+}
+
+Test(queue, throttled_with_scope_controller_pauses_all_keys)
+{
+	lib_add(&l, "a");
+	lib_add(&l, "b");
+	struct workqueue_grant g = lib_get(&l, "a");
+	lib_end(&l, &g,
+		(struct wire_done){
+		    .outcome = WIRE_OUTCOME_THROTTLED, .requeue_after_ms = 20000, .pause_controller = true});
+	cr_assert(!lib_grant(&l, &g));
+	cr_assert(workqueue_next(&l.wq, l.now) == l.now + 20 * S);
+	lib_advance(&l, 20 * S);
+	lib_get(&l, "b");
+}
+
+Test(queue, conflict_is_short_and_capped)
+{
+	lib_add(&l, "a");
+	for (int i = 0; i < 20; i++) {
+		struct workqueue_end end = lib_run(&l, "a", WIRE_OUTCOME_CONFLICT);
+		int64_t most = MIN(100 * MS << MIN(i, 10), 5 * S);
+		cr_assert(end.delay >= most / 2 && end.delay <= most, "conflict %d: %lld", i,
+			  (long long)end.delay);
+		cr_assert(end.attempt == 0 && end.wait == SHM_WAIT_CONFLICT);
+		lib_advance(&l, end.delay);
+	}
+}
+
+Test(queue, terminal_is_not_requeued_and_an_event_runs_it)
+{
+	lib_add(&l, "a");
+	cr_assert(lib_run(&l, "a", WIRE_OUTCOME_TERMINAL).to == SHM_STATE_NONE);
+	lib_advance(&l, 10000 * S);
+	struct workqueue_grant g;
+	cr_assert(!lib_grant(&l, &g));
+	lib_add(&l, "a");
+	g = lib_get(&l, "a");
+	cr_assert(g.attempt == 0);
+	cr_assert(store_controller(&l.store, l.c)->counters.results[SHM_RESULT_ERROR] == 1);
+}
+
+Test(queue, deduping_the_earliest_time_wins)
+{
+	lib_add(&l, "a");
+	lib_add(&l, "b");
+	struct workqueue_grant a = lib_get(&l, "a"), b = lib_get(&l, "b");
+	lib_end(&l, &a, (struct wire_done){.requeue_after_ms = 2000});
+	lib_end(&l, &b, (struct wire_done){.requeue_after_ms = 1000});
+	cr_assert(workqueue_next(&l.wq, l.now) == l.now + 1 * S);
+	lib_advance(&l, 1 * S);
+	lib_run(&l, "b", WIRE_OUTCOME_OK);
+	lib_advance(&l, 1 * S);
+	lib_run(&l, "a", WIRE_OUTCOME_OK);
+}
+
+/* ---- the bucket ---- */
+
+Test(queue, bucket_limits_retries_of_all_keys_and_not_adds)
+{
+	struct workqueue_rules rules = lib_rules();
+	rules.attempt.limits.qps = 10;
+	rules.attempt.limits.burst = 3;
+	workqueue_configure(&l.wq, l.c, &rules);
+	char name[8];
+	int64_t want[] = {5 * MS, 5 * MS, 5 * MS, 100 * MS, 200 * MS};
+	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
+		snprintf(name, sizeof(name), "k%zu", i);
+		lib_add(&l, name);
+		int64_t delay = lib_run(&l, name, WIRE_OUTCOME_TRANSIENT).delay;
+		cr_assert(delay == want[i], "%zu: %lld ms", i, (long long)(delay / MS));
+	}
+}
+
+Test(queue, bucket_survives_a_restart)
+{
+	struct limits limits = {5 * MS, 1000 * S, 0, 1, 1};
+	int64_t bucket = 0, now = 1000 * S;
+	cr_assert(limiter_take(&limits, &bucket, now) == 0);
+	cr_assert(limiter_take(&limits, &bucket, now) == 1 * S);
+	cr_assert(limiter_take(&limits, &bucket, now + 500 * MS) == 1500 * MS);
+	limits.max_delay = 2 * S;
+	for (int i = 0; i < 100; i++)
+		cr_assert(limiter_take(&limits, &bucket, now) <= 2 * S);
+	limits.qps = 0;
+	cr_assert(limiter_take(&limits, &bucket, now) == 0);
+}
+
+Test(limiter, jitter_spreads_and_never_passes_the_longest_delay)
+{
+	struct limits limits = {100 * MS, 10 * S, 0.1, 0, 0};
+	uint64_t random = 3;
+	int64_t least = INT64_MAX, most = 0;
+	for (int i = 0; i < 1000; i++) {
+		int64_t d = limiter_backoff(&limits, 1, &random);
+		least = MIN(least, d);
+		most = MAX(most, d);
+		d = limiter_backoff(&limits, 60, &random);
+		cr_assert(d <= 10 * S && d >= 9 * S);
+	}
+	cr_assert(least >= 100 * MS && least < 101 * MS && most > 109 * MS && most <= 110 * MS);
+}
+
+/* ---- priority ---- */
+
+static struct wire_add_key with_priority(const char *name, int64_t priority)
+{
+	return lib_key(name, priority);
+}
+
+Test(priority, order_is_by_band_then_first_in_first_out, .init = setup, .fini = teardown)
+{
+	lib_add_key(&l, with_priority("low", -100));
+	lib_add_key(&l, with_priority("normal1", 0));
+	lib_add_key(&l, with_priority("high", 7));
+	lib_add_key(&l, with_priority("normal2", 0));
+	lib_add_key(&l, with_priority("lower", -5));
+	static const char *const want[] = {"high", "normal1", "normal2", "lower", "low"};
+	for (size_t i = 0; i < ARRAY_SIZE(want); i++)
+		lib_run(&l, want[i], WIRE_OUTCOME_OK);
+}
+
+/* controller-runtime issue 3496: strict priority starves. */
+Test(priority, nothing_starves, .init = setup, .fini = teardown)
+{
+	lib_add_key(&l, with_priority("low", -100));
+	int64_t start = l.now;
+	struct workqueue_grant g;
+	char name[16];
+	for (int i = 0;; i++) {
+		snprintf(name, sizeof(name), "high%d", i);
+		lib_add_key(&l, with_priority(name, 10));
+		cr_assert(lib_grant(&l, &g));
+		bool low = span_is(g.name, "low");
+		lib_outcome(&l, &g, WIRE_OUTCOME_OK);
+		if (low)
+			break;
+		lib_advance(&l, 1 * S);
+		cr_assert(l.now - start <= 91 * S, "it waited longer than three times the aging interval");
+	}
+	cr_assert(l.now - start >= 89 * S);
+}
+
+Test(priority, keeps_the_highest_and_never_lowers, .init = setup, .fini = teardown)
+{
+	lib_add_key(&l, with_priority("a", 5));
+	lib_add_key(&l, with_priority("a", -100));
+	lib_add_key(&l, with_priority("b", 0));
+	struct workqueue_grant g = lib_get(&l, "a");
+	cr_assert(g.priority == 5);
+}
+
+Test(priority, a_raised_key_goes_to_the_tail_of_its_new_band, .init = setup, .fini = teardown)
+{
+	lib_add_key(&l, with_priority("a", -100));
+	l.now++;
+	lib_add_key(&l, with_priority("b", 0));
+	l.now++;
+	lib_add_key(&l, with_priority("a", 0));
+	lib_run(&l, "b", WIRE_OUTCOME_OK);
+	struct workqueue_grant g = lib_get(&l, "a");
+	cr_assert(g.priority == 0);
+}
+
+Test(priority, a_raise_never_makes_a_key_wait_longer, .init = setup, .fini = teardown)
+{
+	lib_add_key(&l, with_priority("old", -100));
+	l.now += 80 * S;
+	lib_add_key(&l, with_priority("a", 0));
+	lib_add_key(&l, with_priority("old", 0));
+	lib_add_key(&l, with_priority("b", 0));
+	lib_run(&l, "old", WIRE_OUTCOME_OK);
+	lib_run(&l, "a", WIRE_OUTCOME_OK);
+	lib_run(&l, "b", WIRE_OUTCOME_OK);
+}
+
+Test(priority, is_retained_by_each_requeue_and_overridden_by_the_answer, .init = setup, .fini = teardown)
+{
+	static const struct wire_done requeues[] = {
+	    {.outcome = WIRE_OUTCOME_TRANSIENT, .requeue_after_ms = -1},
+	    {.requeue_after_ms = 1000},
+	    {.requeue = true, .requeue_after_ms = -1}};
+	for (size_t i = 0; i < ARRAY_SIZE(requeues); i++) {
+		lib_add_key(&l, with_priority("a", -100));
+		struct workqueue_grant g = lib_get(&l, "a");
+		lib_end(&l, &g, requeues[i]);
+		lib_advance(&l, 2000 * S);
+		g = lib_get(&l, "a");
+		cr_assert(g.priority == -100, "requeue %zu", i);
+		struct wire_done over = requeues[i];
+		over.has_priority = true;
+		over.priority = 3;
+		lib_end(&l, &g, over);
+		lib_advance(&l, 2000 * S);
+		g = lib_get(&l, "a");
+		cr_assert(g.priority == 3, "requeue %zu: %d", i, g.priority);
+		lib_outcome(&l, &g, WIRE_OUTCOME_OK);
+	}
+}
+
+/* ---- causes ---- */
+
+Test(queue, causes_are_merged_and_the_first_and_last_kept)
+{
+	struct wire_add_key key = lib_key("a", 0);
+	key.cause_kind = span_of("Deployment.apps/v1");
+	key.cause_namespace = span_of("shop");
+	key.cause_name = span_of("a-web");
+	lib_add_key(&l, key);
+	key.cause = WIRE_CAUSE_DELETED;
+	key.cause_kind = span_of("Secret.v1");
+	key.cause_name = span_of("tls");
+	lib_add_key(&l, key);
+	key.cause_name = span_of("tls2");
+	lib_add_key(&l, key);
+	const struct shm_slot *s = lib_slot(&l, "a");
+	cr_assert(s->count == 3 && s->causes == (1u << WIRE_CAUSE_UPDATED | 1u << WIRE_CAUSE_DELETED));
+	struct workqueue_grant g = lib_get(&l, "a");
+	cr_assert(g.n_causes == 2 && g.causes[0].event == WIRE_CAUSE_UPDATED &&
+		  g.causes[1].event == WIRE_CAUSE_DELETED);
+	cr_assert(g.causes[0].object.len == sizeof("Deployment.apps/v1\0shop\0a-web") - 1);
+	cr_assert(memcmp(g.causes[0].object.at, "Deployment.apps/v1\0shop\0a-web", g.causes[0].object.len) ==
+		  0);
+	cr_assert(memcmp(g.causes[1].object.at, "Secret.v1\0shop\0tls2", g.causes[1].object.len) == 0);
+}
+
+Test(queue, a_lost_lease_gives_back_what_was_pending_before_and_since)
+{
+	struct wire_add_key key = lib_key("a", 4);
+	key.cause_kind = span_of("Secret.v1");
+	key.cause_name = span_of("first");
+	lib_add_key(&l, key);
+	struct workqueue_grant g = lib_get(&l, "a");
+	key.priority = -100;
+	key.cause = WIRE_CAUSE_DELETED;
+	key.cause_name = span_of("since");
+	lib_add_key(&l, key);
+	struct workqueue_end end;
+	cr_assert(workqueue_lost(&l.wq, g.slot, g.generation, l.now, &end) == 0);
+	cr_assert(end.to == SHM_STATE_READY);
+	cr_assert(workqueue_lost(&l.wq, g.slot, g.generation, l.now, &end) == -ESTALE);
+	g = lib_get(&l, "a");
+	cr_assert(g.priority == 4 && g.attempt == 0 && g.n_causes == 2);
+	cr_assert(memcmp(g.causes[0].object.at, "Secret.v1\0\0first", g.causes[0].object.len) == 0);
+	cr_assert(memcmp(g.causes[1].object.at, "Secret.v1\0\0since", g.causes[1].object.len) == 0);
+	cr_assert(lib_outcome(&l, &g, WIRE_OUTCOME_OK).to == SHM_STATE_NONE);
+}
+
+/* ---- quarantine ---- */
+
+static void crash(enum wire_outcome outcome, enum shm_state want)
+{
+	struct workqueue_end end = lib_run(&l, "a", outcome);
+	cr_assert(end.to == want, "%s led to %s", wire_outcome_name((uint32_t)outcome),
+		  shm_state_name(end.to));
+	if (want == SHM_STATE_WAITING)
+		lib_advance(&l, end.delay);
+}
+
+static void park(void)
+{
+	lib_add(&l, "a");
+	crash(WIRE_OUTCOME_CRASHED, SHM_STATE_WAITING);
+	crash(WIRE_OUTCOME_TIMEOUT, SHM_STATE_WAITING);
+	crash(WIRE_OUTCOME_OOM_KILLED, SHM_STATE_QUARANTINED);
+}
+
+Test(quarantine, parks_after_so_many_and_stays_through_events, .init = setup, .fini = teardown)
+{
+	park();
+	cr_assert(lib_add(&l, "a") == SHM_STATE_QUARANTINED);
+	lib_advance(&l, 3599 * S);
+	struct workqueue_grant g;
+	cr_assert(!lib_grant(&l, &g));
+	cr_assert(l.wq.controllers[l.c].quarantined == 1);
+	lib_advance(&l, 1 * S);
+	lib_get(&l, "a");
+}
+
+Test(quarantine, is_left_when_the_object_itself_changes, .init = setup, .fini = teardown)
+{
+	park();
+	cr_assert(lib_change(&l, "a") == SHM_STATE_READY);
+	struct workqueue_end end = lib_run(&l, "a", WIRE_OUTCOME_CRASHED);
+	cr_assert(end.to == SHM_STATE_WAITING && end.delay == 5 * MS && end.crashes == 1);
+}
+
+Test(quarantine, is_left_by_an_operator_and_by_another_file, .init = setup, .fini = teardown)
+{
+	park();
+	struct wire_add_key key = lib_key("a", 0);
+	key.cause = WIRE_CAUSE_OPERATOR;
+	cr_assert(lib_add_key(&l, key) == SHM_STATE_READY);
+	crash(WIRE_OUTCOME_CRASHED, SHM_STATE_WAITING);
+	crash(WIRE_OUTCOME_CRASHED, SHM_STATE_WAITING);
+	crash(WIRE_OUTCOME_CRASHED, SHM_STATE_QUARANTINED);
+	cr_assert(workqueue_set_digest(&l.wq, l.c, "one", l.now) == 1);
+	cr_assert(workqueue_set_digest(&l.wq, l.c, "one", l.now) == 0);
+	lib_get(&l, "a");
+}
+
+Test(quarantine, crashes_that_are_far_apart_do_not_park, .init = setup, .fini = teardown)
+{
+	lib_add(&l, "a");
+	for (int i = 0; i < 30; i++) {
+		crash(WIRE_OUTCOME_CRASHED, SHM_STATE_WAITING);
+		lib_advance(&l, 400 * S);
+	}
+}
+
+Test(quarantine, lost_workers_errors_and_protocol_errors_do_not_count, .init = setup, .fini = teardown)
+{
+	lib_add(&l, "a");
+	for (int i = 0; i < 30; i++) {
+		static const enum wire_outcome outcomes[] = {
+		    WIRE_OUTCOME_TRANSIENT, WIRE_OUTCOME_PROTOCOL_ERROR, WIRE_OUTCOME_WORKER_LOST,
+		    WIRE_OUTCOME_CANCELLED};
+		struct workqueue_end end = lib_run(&l, "a", outcomes[i % 4]);
+		cr_assert(end.to != SHM_STATE_QUARANTINED);
+		lib_advance(&l, end.delay);
+	}
+}
+
+Test(quarantine, an_object_that_changed_during_the_last_crash_runs_again, .init = setup, .fini = teardown)
+{
+	lib_add(&l, "a");
+	crash(WIRE_OUTCOME_CRASHED, SHM_STATE_WAITING);
+	crash(WIRE_OUTCOME_CRASHED, SHM_STATE_WAITING);
+	struct workqueue_grant g = lib_get(&l, "a");
+	lib_change(&l, "a");
+	cr_assert(lib_outcome(&l, &g, WIRE_OUTCOME_CRASHED).to == SHM_STATE_READY);
+}
+
+/* ---- pauses of the controller ---- */
+
+Test(pause, a_program_that_cannot_be_started_charges_no_key_and_is_probed, .init = setup, .fini = teardown)
+{
+	lib_add(&l, "a");
+	lib_add(&l, "b");
+	struct workqueue_grant a = lib_get(&l, "a"), b = lib_get(&l, "b"), g;
+	cr_assert(lib_outcome(&l, &a, WIRE_OUTCOME_EXEC_FAILED).to == SHM_STATE_READY);
+	cr_assert(lib_outcome(&l, &b, WIRE_OUTCOME_EXEC_FAILED).to == SHM_STATE_READY);
+	static const int64_t probes[] = {1, 2, 4, 8, 16, 32, 60, 60};
+	for (size_t i = 0; i < ARRAY_SIZE(probes); i++) {
+		lib_advance(&l, probes[i] * S - 1);
+		cr_assert(!lib_grant(&l, &g), "probe %zu came too early", i);
+		lib_advance(&l, 1);
+		cr_assert(lib_grant(&l, &g), "probe %zu did not come", i);
+		cr_assert(g.attempt == 0);
+		struct workqueue_grant second;
+		cr_assert(!lib_grant(&l, &second), "a second key was granted beside the probe");
+		lib_outcome(&l, &g, WIRE_OUTCOME_START_FAILED);
+	}
+	lib_advance(&l, 60 * S);
+	cr_assert(lib_grant(&l, &g));
+	lib_outcome(&l, &g, WIRE_OUTCOME_TRANSIENT);
+	cr_assert(store_controller(&l.store, l.c)->pause == SHM_PAUSE_NONE);
+	cr_assert(lib_grant(&l, &g));
+}
+
+Test(pause, is_cleared_by_a_reload, .init = setup, .fini = teardown)
+{
+	lib_add(&l, "a");
+	lib_run(&l, "a", WIRE_OUTCOME_EXEC_FAILED);
+	struct workqueue_grant g;
+	cr_assert(!lib_grant(&l, &g));
+	workqueue_unpause(&l.wq, l.c);
+	cr_assert(lib_grant(&l, &g));
+}
+
+Test(pause, ten_different_keys_that_crash_pause_the_controller, .init = setup, .fini = teardown)
+{
+	char name[8];
+	struct workqueue_grant g;
+	for (int i = 0; i < 10; i++) {
+		cr_assert(store_controller(&l.store, l.c)->pause == SHM_PAUSE_NONE);
+		snprintf(name, sizeof(name), "k%d", i);
+		lib_add(&l, name);
+		lib_run(&l, name, WIRE_OUTCOME_CRASHED);
+	}
+	lib_add(&l, "x");
+	lib_advance(&l, 59 * S);
+	cr_assert(!lib_grant(&l, &g));
+	lib_advance(&l, 1 * S);
+	cr_assert(lib_grant(&l, &g));
+	struct workqueue_grant second;
+	cr_assert(!lib_grant(&l, &second));
+	lib_outcome(&l, &g, WIRE_OUTCOME_CRASHED);
+	lib_advance(&l, 30 * S);
+	cr_assert(!lib_grant(&l, &second));
+	lib_advance(&l, 30 * S);
+	cr_assert(lib_grant(&l, &g));
+	lib_outcome(&l, &g, WIRE_OUTCOME_OK);
+	cr_assert(lib_grant(&l, &g) && lib_grant(&l, &second));
+}
+
+Test(pause, a_success_in_between_forgets_the_crashes, .init = setup, .fini = teardown)
+{
+	char name[8];
+	for (int i = 0; i < 30; i++) {
+		snprintf(name, sizeof(name), "k%d", i);
+		lib_add(&l, name);
+		lib_run(&l, name, i % 9 == 8 ? WIRE_OUTCOME_OK : WIRE_OUTCOME_CRASHED);
+		cr_assert(store_controller(&l.store, l.c)->pause == SHM_PAUSE_NONE);
+	}
+}
+
+Test(pause, one_key_that_crashes_ten_times_does_not_pause_the_controller, .init = setup, .fini = teardown)
+{
+	lib_add(&l, "a");
+	for (int i = 0; i < 12; i++) {
+		lib_run(&l, "a", WIRE_OUTCOME_CRASHED);
+		lib_change(&l, "a");
+	}
+	cr_assert(store_controller(&l.store, l.c)->pause == SHM_PAUSE_NONE);
+}
+
+/* ---- leases ---- */
+
+static size_t overs;
+static void count_over(void *ctx, uint32_t slot)
+{
+	(void)ctx;
+	(void)slot;
+	overs++;
+}
+
+Test(lease, never_ends_by_time_alone, .init = setup, .fini = teardown)
+{
+	lib_add(&l, "a");
+	struct workqueue_grant g = lib_get(&l, "a"), other;
+	cr_assert(g.deadline == l.now + 30 * S && g.lease_end == l.now + 65 * S);
+	l.now = g.lease_end - 1;
+	workqueue_tick(&l.wq, l.now, SIZE_MAX, count_over, NULL);
+	cr_assert(overs == 0);
+	l.now += 1;
+	workqueue_tick(&l.wq, l.now, SIZE_MAX, count_over, NULL);
+	cr_assert(overs == 1);
+	lib_add(&l, "a");
+	workqueue_tick(&l.wq, l.now + 4 * S, SIZE_MAX, count_over, NULL);
+	cr_assert(overs == 1, "an add brought the end forward");
+	workqueue_tick(&l.wq, l.now + 5 * S, SIZE_MAX, count_over, NULL);
+	cr_assert(overs == 2, "a holder that did not die was not killed again");
+	cr_assert(!lib_grant(&l, &other), "the key was granted while its lease stands");
+	lib_outcome(&l, &g, WIRE_OUTCOME_OK);
+	lib_get(&l, "a");
+}
+
+/* ---- controllers come and go ---- */
+
+Test(controllers, a_removed_one_drops_its_keys_and_its_row, .init = setup, .fini = teardown)
+{
+	lib_add(&l, "a");
+	lib_add(&l, "b");
+	lib_add(&l, "waiting");
+	struct workqueue_grant a = lib_get(&l, "a");
+	cr_assert(workqueue_drop(&l.wq, l.c, l.now) == 2);
+	struct workqueue_grant g;
+	cr_assert(!lib_grant(&l, &g));
+	cr_assert(store_controller(&l.store, l.c)->name[0], "the row went while a key of it is leased");
+	lib_outcome(&l, &a, WIRE_OUTCOME_OK);
+	workqueue_drop(&l.wq, l.c, l.now);
+	cr_assert(!store_controller(&l.store, l.c)->name[0]);
+	uint16_t found;
+	cr_assert(workqueue_find(&l.wq, span_of("web"), &found) == -ENOENT);
+}
+
+Test(controllers, there_are_64_rows, .init = setup, .fini = teardown)
+{
+	char name[16];
+	uint16_t c;
+	bool new;
+	for (unsigned i = 1; i < SHM_CONTROLLERS_MAX; i++) {
+		snprintf(name, sizeof(name), "c%u", i);
+		cr_assert(workqueue_open(&l.wq, name, &c, &new) == 0 && new);
+	}
+	cr_assert(workqueue_open(&l.wq, "one-more", &c, &new) == -ENOSPC);
+	cr_assert(workqueue_open(&l.wq, "web", &c, &new) == 0 && !new &&c == l.c);
+}
+
+/* ---- a full region ---- */
+
+Test(full, refuses_new_keys_and_works_on, .init = NULL, .fini = teardown)
+{
+	lib_init_limit(&l, 16 * (uint64_t)SHM_BLOCK);
+	char name[64];
+	int n = 0, rc;
+	for (;; n++) {
+		snprintf(name, sizeof(name), "a-name-that-is-too-long-to-be-kept-in-a-slot-%06d", n);
+		struct wire_add_key key = lib_key(name, 0);
+		enum shm_state state;
+		rc = workqueue_add(&l.wq, l.c, &key, l.now, &state);
+		if (rc < 0)
+			break;
+	}
+	cr_assert(rc == -ENOSPC && n > 1000, "%d after %d", rc, n);
+	snprintf(name, sizeof(name), "a-name-that-is-too-long-to-be-kept-in-a-slot-%06d", 0);
+	cr_assert(lib_add(&l, name) == SHM_STATE_READY, "a key that is there cannot be merged");
+	struct workqueue_grant g[200];
+	for (size_t i = 0; i < ARRAY_SIZE(g); i++)
+		cr_assert(lib_grant(&l, &g[i]), "the region has no room for lease %zu", i);
+	for (size_t i = 0; i < ARRAY_SIZE(g); i++)
+		cr_assert(lib_outcome(&l, &g[i], i % 2 ? WIRE_OUTCOME_TRANSIENT : WIRE_OUTCOME_OK).to !=
+			  SHM_STATE_READY);
+	cr_assert(lib_add(&l, "again") == SHM_STATE_READY, "room that became free is not used");
+}
