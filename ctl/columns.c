@@ -97,13 +97,18 @@ void columns_print(const struct columns *t, struct buf *out)
 	}
 }
 
+/* Whole seconds from one second on, milliseconds from one on: the rest is noise. */
+char *short_duration(int64_t ns, char buf[32])
+{
+	int64_t unit = ns >= NS_PER_S ? NS_PER_S : ns >= NS_PER_MS ? NS_PER_MS : NS_PER_US;
+	return format_duration(ns / unit * unit, buf);
+}
+
 char *age(int64_t now, int64_t then, char buf[32])
 {
 	if (!then) {
 		memcpy(buf, "-", 2);
 		return buf;
 	}
-	int64_t ns = now > then ? now - then : 0;
-	/* Whole seconds from one second on: the rest is noise. */
-	return format_duration(ns >= NS_PER_S ? ns / NS_PER_S * NS_PER_S : ns / NS_PER_MS * NS_PER_MS, buf);
+	return short_duration(now > then ? now - then : 0, buf);
 }

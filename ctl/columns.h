@@ -17,5 +17,7 @@ void columns_print(const struct columns *t, struct buf *out);
 
 /* Appends text so that a terminal takes it as text: line ends become blanks, what cannot be shown '?'. */
 void printable(struct buf *out, const char *text);
+/* As format_duration, without what nobody reads: "5m10s", "3s", "40ms", "13us". Returns buf. */
+char *short_duration(int64_t ns, char buf[32]);
 /* "3s", "5m10s": the time from then to now (ns), or "-" if then is 0. Returns buf. */
 char *age(int64_t now, int64_t then, char buf[32]);

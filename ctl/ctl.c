@@ -1,6 +1,5 @@
 #include "ctl.h"
 #include "transport.h"
-#include "wire.h"
 #include <stdio.h>
 #include <unistd.h>
 
@@ -76,22 +75,62 @@ void ctl_print(const struct buf *text)
 	}
 }
 
-int ctl_ask(const struct ctl *c, const struct wire *request, struct buf *ret_answer, struct err *err)
+enum { ANSWER_MS = 5000 };
+
+/* One message and its decoded answer; a refusal is an error that says why. */
+static int exchange(struct transport_client *client, const struct wire *request, struct wire *ret,
+		    struct err *err)
 {
-	enum { TIMEOUT_MS = 5000 };
+	_cleanup_(buf_done) struct buf bytes = {0}, answer = {0};
+	struct wire decoded = {0};
+	int rc = wire_encode(request, &bytes, err);
+	if (rc == 0)
+		rc = transport_call(client, buf_span(&bytes), ANSWER_MS, &answer, err);
+	if (rc == 0)
+		rc = wire_decode(buf_span(&answer), &decoded, err);
+	if (rc == 0 && decoded.type == WIRE_TYPE_REFUSED) {
+		rc = err_set(err, -EPERM, "the broker refused (%s): " SPAN_FMT,
+			     wire_refusal_name(decoded.refused.code), SPAN_ARG(decoded.refused.message));
+		wire_done(&decoded);
+	}
+	if (rc == 0)
+		*ret = decoded;
+	return rc;
+}
+
+int ctl_ask(const struct ctl *c, const struct wire *request, enum wire_type wanted, struct wire *ret,
+	    struct err *err)
+{
 	_cleanup_(free_ptr) char *path = xasprintf("%s/queue.sock", c->program.runtime_dir);
-	_cleanup_(buf_done) struct buf bytes = {0};
+	struct wire hello = {.type = WIRE_TYPE_HELLO,
+			     .hello = {.version = WIRE_VERSION,
+				       .role = WIRE_ROLE_CTL,
+				       .pid = (uint32_t)getpid(),
+				       .instance = span_of("reconcilectl")}};
+	struct wire answer = {0};
 	struct transport_client *client;
 	if (access(path, F_OK) < 0)
 		return err_set(err, -ENOTCONN,
 			       "no broker listens at %s: is reconciled running? (another --runtime-dir?)",
 			       path);
-	int rc = wire_encode(request, &bytes, err);
-	if (rc == 0)
-		rc = transport_dial(path, &client, err);
+	int rc = process_start_time(getpid(), &hello.hello.start_time);
+	if (rc < 0)
+		return err_set(err, rc, "cannot read /proc/self/stat: %s", strerror(-rc));
+	rc = transport_dial(path, &client, err);
 	if (rc < 0)
 		return rc;
-	rc = transport_call(client, buf_span(&bytes), TIMEOUT_MS, ret_answer, err);
+	rc = exchange(client, &hello, &answer, err);
+	wire_done(&answer);
+	answer = (struct wire){0};
+	if (rc == 0)
+		rc = exchange(client, request, &answer, err);
+	if (rc == 0 && answer.type != wanted) {
+		rc = err_set(err, -EPROTO, "the broker gave a strange answer: %s",
+			     wire_type_name(answer.type));
+		wire_done(&answer);
+	}
 	transport_client_free(client);
+	if (rc == 0)
+		*ret = answer;
 	return rc;
 }

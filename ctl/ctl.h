@@ -3,6 +3,7 @@
 #pragma once
 #include "buf.h"
 #include "program.h"
+#include "wire.h"
 
 struct ctl_command {
 	const char *name, *arguments, *about;
@@ -36,6 +37,7 @@ int ctl_fail(const struct ctl_command *self, const char *text);
 /* To stdout at once; failure to write ends the program with 1. */
 void ctl_print(const struct buf *text);
 
-/* One request to the broker and its answer's bytes. -ENOTCONN: no broker; err says what to do. */
-struct wire;
-int ctl_ask(const struct ctl *c, const struct wire *request, struct buf *ret_answer, struct err *err);
+/* Says HELLO to the broker, sends one request, and takes its answer, which must be of the wanted type; free
+ * it with wire_done. -ENOTCONN: no broker; -ETIMEDOUT; -EPERM: refused. err says what to do. */
+int ctl_ask(const struct ctl *c, const struct wire *request, enum wire_type wanted, struct wire *ret,
+	    struct err *err);

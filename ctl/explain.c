@@ -1,5 +1,4 @@
 /* reconcilectl explain: what a key's slot and the history ring know about it. */
-#include "config.h"
 #include "ctl.h"
 #include "key_name.h"
 #include "queue_view.h"
@@ -24,9 +23,12 @@ static int history_add(void *ctx, const struct shm_history *entry)
 static void print_pending(const struct queue_key *k, int64_t now, struct buf *out)
 {
 	char text[32];
-	buf_printf(out, "pending:    added %s ago, %" PRIu32 " %s, priority %" PRId32 "\n",
-		   age(now, k->added_at, text), k->count, k->count == 1 ? "event" : "events", k->priority);
-	buf_puts(out, "  first:    ");
+	buf_printf(out, "pending:    for %s, priority %" PRId32, age(now, k->added_at, text), k->priority);
+	if (!k->count) {
+		buf_puts(out, ", to be tried again; no event came meanwhile\n");
+		return;
+	}
+	buf_printf(out, ", %" PRIu32 " %s\n  first:    ", k->count, k->count == 1 ? "event" : "events");
 	view_cause(&k->first, out);
 	if (k->count > 1) {
 		buf_puts(out, "\n  last:     ");
@@ -59,7 +61,7 @@ static void print_last(const struct queue_key *k, int64_t now, struct buf *out)
 	const struct shm_detail *d = &k->detail;
 	char ago[32], took[32];
 	buf_printf(out, "last:       %s %s ago, took %s\n", wire_outcome_name(d->last_outcome),
-		   age(now, d->last_at, ago), format_duration((int64_t)d->duration_us * NS_PER_US, took));
+		   age(now, d->last_at, ago), short_duration((int64_t)d->duration_us * NS_PER_US, took));
 	if (*k->reason || *k->message) {
 		buf_puts(out, "  said:     ");
 		printable(out, k->reason);

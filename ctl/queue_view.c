@@ -1,5 +1,4 @@
 #include "queue_view.h"
-#include "config.h"
 #include <inttypes.h>
 
 char *view_key(const struct queue_key *k)
@@ -144,7 +143,9 @@ void view_happened(const struct shm_history *h, struct buf *out)
 	buf_puts(out, shm_happened_name(h->happened));
 	if (ended)
 		buf_printf(out, " %s after %s", wire_outcome_name(h->outcome),
-			   format_duration((int64_t)h->duration_us * NS_PER_US, text));
+			   short_duration((int64_t)h->duration_us * NS_PER_US, text));
+	if (h->happened == SHM_HAPPENED_GRANTED)
+		buf_printf(out, " after %s in the queue", short_duration(h->delay, text));
 	if (added)
 		buf_printf(out, " %s", wire_cause_name(h->cause));
 	if (h->text[0])
@@ -152,8 +153,8 @@ void view_happened(const struct shm_history *h, struct buf *out)
 	buf_printf(out, " -> %s", shm_state_name(h->to));
 	if (h->to == SHM_STATE_WAITING)
 		buf_printf(out, " (%s)", shm_wait_name(h->wait));
-	if (h->delay)
-		buf_printf(out, " for %s", format_duration(h->delay, text));
+	if (h->delay && (h->to == SHM_STATE_WAITING || h->to == SHM_STATE_QUARANTINED))
+		buf_printf(out, " for %s", short_duration(h->delay, text));
 }
 
 void view_happened_json(const struct shm_history *h, int64_t now, struct buf *out)

@@ -1,7 +1,6 @@
 /* reconcilectl requeue: adds keys by hand. */
 #include "ctl.h"
 #include "key_name.h"
-#include "wire.h"
 #include <stdio.h>
 
 static int requeue(const struct ctl *c, const struct key_name *key, struct err *err)
@@ -15,20 +14,9 @@ static int requeue(const struct ctl *c, const struct key_name *key, struct err *
 					 .cause_name = span_of("")};
 	const struct wire request = {.type = WIRE_TYPE_ADD,
 				     .add = {.controller = key->controller, .keys = {&add, 1}}};
-	_cleanup_(buf_done) struct buf bytes = {0};
 	struct wire answer = {0};
-	int rc = ctl_ask(c, &request, &bytes, err);
-	if (rc == 0)
-		rc = wire_decode(buf_span(&bytes), &answer, err);
-	if (rc < 0)
-		return rc;
-	if (answer.type == WIRE_TYPE_REFUSED)
-		rc = err_set(err, -EPERM, "the broker refused (%s): " SPAN_FMT,
-			     wire_refusal_name(answer.refused.code), SPAN_ARG(answer.refused.message));
-	else if (answer.type != WIRE_TYPE_ADD_ACK)
-		rc = err_set(err, -EPROTO, "the broker gave a strange answer: %s",
-			     wire_type_name(answer.type));
-	else if (answer.add_ack.accepted != 1)
+	int rc = ctl_ask(c, &request, WIRE_TYPE_ADD_ACK, &answer, err);
+	if (rc == 0 && answer.add_ack.accepted != 1)
 		rc = err_set(err, -ENOSPC, "the broker could not store it: " SPAN_FMT,
 			     SPAN_ARG(answer.add_ack.message));
 	wire_done(&answer);

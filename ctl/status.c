@@ -228,23 +228,14 @@ CTL_RUN(status_run)
 	struct err err;
 	struct wire answer = {0};
 	const struct wire request = {.type = WIRE_TYPE_STATUS, .status = {.what = span_of("status")}};
-	_cleanup_(buf_done) struct buf bytes = {0}, out = {0};
+	_cleanup_(buf_done) struct buf out = {0};
 	_cleanup_(json_free_ptr) struct json *status = NULL;
 	ctl_options(&c, self, NULL, true, argc, argv);
 	if (c.first != argc)
 		ctl_usage(self, "no arguments are wanted");
-	int rc = ctl_ask(&c, &request, &bytes, &err);
-	if (rc == 0)
-		rc = wire_decode(buf_span(&bytes), &answer, &err);
-	if (rc == 0 && answer.type != WIRE_TYPE_STATUS_REPLY)
-		rc = err_set(
-		    &err, -EPROTO, "the broker gave a strange answer: %s " SPAN_FMT,
-		    wire_type_name(answer.type),
-		    SPAN_ARG(answer.type == WIRE_TYPE_REFUSED ? answer.refused.message : span_of("")));
-	if (rc < 0) {
-		wire_done(&answer);
+	int rc = ctl_ask(&c, &request, WIRE_TYPE_STATUS_REPLY, &answer, &err);
+	if (rc < 0)
 		return region_run(&c, self, err.text);
-	}
 	if (c.json) {
 		buf_span_add(&out, answer.status_reply.json);
 		buf_putc(&out, '\n');
