@@ -1,0 +1,48 @@
+# Sourced by process tests in shell: checks that print, waiting with a bound, a folder that goes at the end.
+#
+#   . "$SRC/tests/lib/check.sh"; check "two is two" [ 2 = 2 ]; ...; check_result
+passed=0 failed=0
+FOLDER=$(mktemp -d)
+check_end() { :; } # a test that starts something redefines it
+trap 'check_end; [ "$failed" = 0 ] && rm -rf "$FOLDER"' EXIT
+
+check() { # WHAT COMMAND...
+	what=$1
+	shift
+	if "$@"; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		echo "FAILED: $what ($*)"
+	fi
+}
+
+# within SECONDS COMMAND...: asks every 50 ms until it is true
+within() {
+	tries=$(($1 * 20))
+	shift
+	while ! "$@"; do
+		tries=$((tries - 1))
+		[ $tries -gt 0 ] || return 1
+		sleep 0.05
+	done
+}
+
+says() { grep -qF -- "$2" "$1" 2>/dev/null; } # FILE TEXT
+gone() { ! kill -0 "$1" 2>/dev/null; }
+
+# status_is N COMMAND...: its exit status; output goes to $FOLDER/out and $FOLDER/err
+status_is() {
+	want=$1
+	shift
+	"$@" >"$FOLDER/out" 2>"$FOLDER/err"
+	have=$?
+	[ $have = "$want" ] || echo "exit status $have instead of $want: $(tail -n 3 "$FOLDER/err")"
+	[ $have = "$want" ]
+}
+
+check_result() {
+	echo "$passed passed, $failed failed"
+	[ "$failed" = 0 ] || echo "kept: $FOLDER"
+	[ "$failed" = 0 ]
+}
