@@ -178,6 +178,7 @@ static void command_read(struct config_reader *r, const struct config_key *k, co
 	struct config_reconciler *rec = base;
 	if (r->exec_given && r->coprocess_given)
 		config_complain(r, n->key, "exec and coprocess exclude each other: keep one");
+	config_section_defaults(k->path, rec);
 	config_section(r, k->path, n, rec);
 	if (rec->command && !*rec->command[0])
 		config_complain(r, n, "command: the program's name is empty");

@@ -19,6 +19,7 @@ CTL_RUN(explain_run);
 CTL_RUN(requeue_run);
 CTL_RUN(validate_run);
 CTL_RUN(wait_run);
+CTL_RUN(raw_run);
 
 struct ctl {
 	struct program program;
@@ -41,3 +42,8 @@ void ctl_print(const struct buf *text);
  * it with wire_done. -ENOTCONN: no broker; -ETIMEDOUT; -EPERM: refused. err says what to do. */
 int ctl_ask(const struct ctl *c, const struct wire *request, enum wire_type wanted, struct wire *ret,
 	    struct err *err);
+
+/* A client of the API server: --kubeconfig, else the one that a running `up` wrote, else what the services
+ * use. */
+struct http_client;
+int ctl_client(const struct ctl *c, struct http_client **ret, struct err *err);

@@ -27,6 +27,9 @@ static const struct ctl_command commands[] = {
      "GROUP/VERSION/Kind, or Kind.VERSION.GROUP. Uses --kubeconfig, else the one of a running `reconcilectl "
      "up`, else what the\n"
      "services use. Exit status 1 when the time is over."},
+    {"raw", "METHOD PATH [-f FILE] [--type TYPE]", "one request to the API server", raw_run,
+     "Prints the answer's body; exit status 1 unless the server answered 2xx. Finds the server as `wait` "
+     "does."},
     {0},
 };
 

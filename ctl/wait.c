@@ -5,7 +5,6 @@
 #include "wanted.h"
 #include <stdio.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { POLL_MS = 200, REQUEST_MS = 10000 };
 
@@ -41,26 +40,6 @@ static int look(struct waiting *w, struct buf *seen, struct err *err)
 	buf_reset(seen);
 	buf_puts(seen, err->text);
 	return rc == -EACCES || rc == -EPERM || rc == -EINVAL ? rc : 0;
-}
-
-/* --kubeconfig, the one that a running `up` wrote, what the services use. */
-static int client_new(const struct ctl *c, struct http_client **ret, struct err *err)
-{
-	_cleanup_(free_ptr) char *own = xasprintf("%s/kubeconfig", c->program.runtime_dir);
-	const char *path = c->program.kubeconfig;
-	struct config config = {0};
-	struct kubeconfig k = {0};
-	struct err ignored; /* no configuration is fine: then there is $KUBECONFIG */
-	if (!path && access(own, R_OK) == 0)
-		path = own;
-	else if (!path)
-		config_load(c->program.config_dir, &config, &ignored);
-	int rc = kubeconfig_load(path, config.main.kubeconfig, &k, err);
-	if (rc == 0)
-		rc = http_client_new(&k, "reconcilectl", ret, err);
-	kubeconfig_done(&k);
-	config_done(&config);
-	return rc;
 }
 
 static int wait_for(struct waiting *w, int64_t timeout_ns, struct buf *seen, struct err *err)
@@ -116,7 +95,7 @@ CTL_RUN(wait_run)
 		ctl_usage(self, "%s", err.text);
 	if (parse_duration(timeout, &timeout_ns) < 0)
 		ctl_usage(self, "--timeout is a duration, as in 30s or 5m, not %s", timeout);
-	int rc = client_new(&c, &w.client, &err);
+	int rc = ctl_client(&c, &w.client, &err);
 	if (rc == 0)
 		rc = wait_for(&w, timeout_ns, &seen, &err);
 	if (rc == -ETIMEDOUT && w.client)

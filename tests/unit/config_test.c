@@ -86,6 +86,16 @@ TestSuite(config, .init = folder_make, .fini = folder_remove);
 /* HEAD, FOR and EXEC are six lines: what follows begins in line 7. */
 #define BASE HEAD FOR EXEC
 
+Test(config, a_coprocess_has_the_documented_defaults)
+{
+	struct config all = one(HEAD FOR "  reconciler: {coprocess: {command: [./run]}}\n");
+	const struct config_controller *c = only(&all);
+	cr_expect(c->reconciler.coprocess);
+	cr_expect_eq(c->reconciler.startup_timeout_ns, 10 * NS_PER_S);
+	cr_expect(c->reconciler.max_requests == 10000 && c->reconciler.max_memory == 0);
+	config_done(&all);
+}
+
 Test(config, the_smallest_controller_has_the_documented_defaults)
 {
 	struct config all = one(BASE);

@@ -1,0 +1,23 @@
+#include "config.h"
+#include "ctl.h"
+#include "http.h"
+#include <unistd.h>
+
+int ctl_client(const struct ctl *c, struct http_client **ret, struct err *err)
+{
+	_cleanup_(free_ptr) char *own = xasprintf("%s/kubeconfig", c->program.runtime_dir);
+	const char *path = c->program.kubeconfig;
+	struct config config = {0};
+	struct kubeconfig k = {0};
+	struct err ignored; /* no configuration is fine: then there is $KUBECONFIG */
+	if (!path && access(own, R_OK) == 0)
+		path = own;
+	else if (!path)
+		config_load(c->program.config_dir, &config, &ignored);
+	int rc = kubeconfig_load(path, config.main.kubeconfig, &k, err);
+	if (rc == 0)
+		rc = http_client_new(&k, "reconcilectl", ret, err);
+	kubeconfig_done(&k);
+	config_done(&config);
+	return rc;
+}
