@@ -37,7 +37,7 @@ stack_start() {
 # stack_answers: does the broker know the watcher and a worker of each controller?
 stack_answers() {
 	[ "$("$BIN/reconcilectl" status --runtime-dir "$RUNTIME_DIR" --region-dir "$REGION_DIR" -o json 2>/dev/null |
-		jq '[.processes[].controller // empty] | unique | length')" = 3 ]
+		jq '[.processes[].controller | select(. != null and . != "")] | unique | length')" = 3 ]
 }
 
 stack_wait() {
