@@ -1,12 +1,12 @@
 /* What every module uses: error text, cleanup, spans, clocks.
  *
- * Error convention. A function that can fail returns 0 (or a count) and a negative errno on failure. Where a person
- * will read the reason it takes, last, a caller-owned `struct err *`, which may be NULL; the text says what was wrong,
- * where, and what to do. Outputs are named ret_*, come before the err, and are untouched on failure. common/ never
- * logs and never exits: programs do.
+ * Error convention. A function that can fail returns 0 (or a count) and a negative errno on failure. Where a
+ * person will read the reason it takes, last, a caller-owned `struct err *`, which may be NULL; the text says
+ * what was wrong, where, and what to do. Outputs are named ret_*, come before the err, and are untouched on
+ * failure. common/ never logs and never exits: programs do.
  *
- * Ownership shows in the name: x_new/x_free for heap objects, x_init/x_done for embedded ones. Free and done accept
- * NULL and a zeroed struct. */
+ * Ownership shows in the name: x_new/x_free for heap objects, x_init/x_done for embedded ones. Free and done
+ * accept NULL and a zeroed struct. */
 #pragma once
 #include <errno.h>
 #include <stdarg.h>
@@ -16,12 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define _cleanup_(f) __attribute__((cleanup(f)))
+#define _cleanup_(f)	    __attribute__((cleanup(f)))
 #define _printf_(fmt, args) __attribute__((format(printf, fmt, args)))
-#define _unused_ __attribute__((unused))
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof(*(a)))
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#define _unused_	    __attribute__((unused))
+#define ARRAY_SIZE(a)	    (sizeof(a) / sizeof(*(a)))
+#define MIN(a, b)	    ((a) < (b) ? (a) : (b))
+#define MAX(a, b)	    ((a) > (b) ? (a) : (b))
 
 /* Limits of Kubernetes names (RFC 1123 subdomain 253, label 63) plus '/'. */
 enum { NAME_MAX_LEN = 253, NAMESPACE_MAX_LEN = 63, KEY_MAX_LEN = NAMESPACE_MAX_LEN + 1 + NAME_MAX_LEN };
@@ -30,7 +30,8 @@ struct err {
 	char text[1024]; /* always terminated; empty when nothing failed */
 };
 
-/* Writes the text (cut at its room) and returns code, so that `return err_set(err, -EINVAL, ...)` is one line. */
+/* Writes the text (cut at its room) and returns code, so that `return err_set(err, -EINVAL, ...)` is one
+ * line. */
 int err_set(struct err *err, int code, const char *fmt, ...) _printf_(3, 4);
 /* Puts "what: " before the text that is there. Returns code. */
 int err_prefix(struct err *err, int code, const char *fmt, ...) _printf_(3, 4);
@@ -40,26 +41,43 @@ struct span {
 	const char *at;
 	size_t len;
 };
-#define SPAN_FMT "%.*s"
+#define SPAN_FMT    "%.*s"
 #define SPAN_ARG(s) (int)(s).len, (s).at
-static inline struct span span_of(const char *text) { return (struct span){text, text ? strlen(text) : 0}; }
-static inline bool span_eq(struct span a, struct span b) { return a.len == b.len && (!a.len || memcmp(a.at, b.at, a.len) == 0); }
-static inline bool span_is(struct span a, const char *text) { return span_eq(a, span_of(text)); }
+static inline struct span span_of(const char *text)
+{
+	return (struct span){text, text ? strlen(text) : 0};
+}
+static inline bool span_eq(struct span a, struct span b)
+{
+	return a.len == b.len && (!a.len || memcmp(a.at, b.at, a.len) == 0);
+}
+static inline bool span_is(struct span a, const char *text)
+{
+	return span_eq(a, span_of(text));
+}
 /* A terminated copy, owned by the caller; aborts when memory is out (as xmalloc). */
 char *span_dup(struct span s);
 
-/* Small allocations that a program cannot go on without: these abort() with a message when memory is out. What a peer or
- * a user can make large uses malloc and refuses. */
+/* Small allocations that a program cannot go on without: these abort() with a message when memory is out.
+ * What a peer or a user can make large uses malloc and refuses. */
 void *xmalloc(size_t n);
 void *xcalloc(size_t n, size_t size);
 void *xrealloc(void *p, size_t n);
 char *xstrdup(const char *s);
 char *xasprintf(const char *fmt, ...) _printf_(1, 2);
 
-void free_ptr(void *p);    /* _cleanup_(free_ptr) char *p */
-void close_fd(int *fd);    /* _cleanup_(close_fd) int fd = -1; keeps errno */
+void free_ptr(void *p); /* _cleanup_(free_ptr) char *p */
+void close_fd(int *fd); /* _cleanup_(close_fd) int fd = -1; keeps errno */
+/* Takes a descriptor out of the care of close_fd. */
+static inline int take_fd(int *fd)
+{
+	int taken = *fd;
+	*fd = -1;
+	return taken;
+}
 
-/* Nanoseconds. BOOTTIME goes on while the host sleeps and is what leases and deadlines between processes use. */
+/* Nanoseconds. BOOTTIME goes on while the host sleeps and is what leases and deadlines between processes use.
+ */
 int64_t clock_boottime_ns(void);
 int64_t clock_realtime_ns(void);
 enum { NS_PER_MS = 1000000, NS_PER_US = 1000 };

@@ -1,6 +1,7 @@
-/* A growing byte buffer. Appending never fails at the call: when memory is out or `limit` would be passed the buffer is
- * marked failed and stays as it was, and the one who uses the result asks buf_failed() once. `data` is always terminated
- * by a NUL that len does not count (NULL while nothing was ever added: use buf_str). Not thread-safe. */
+/* A growing byte buffer. Appending never fails at the call: when memory is out or `limit` would be passed the
+ * buffer is marked failed and stays as it was, and the one who uses the result asks buf_failed() once. `data`
+ * is always terminated by a NUL that len does not count (NULL while nothing was ever added: use buf_str). Not
+ * thread-safe. */
 #pragma once
 #include "base.h"
 
@@ -11,11 +12,17 @@ struct buf {
 	bool failed;
 };
 
-void buf_done(struct buf *b); /* also for _cleanup_ */
+void buf_done(struct buf *b);  /* also for _cleanup_ */
 void buf_reset(struct buf *b); /* empty, not failed; keeps memory and limit */
-static inline bool buf_failed(const struct buf *b) { return b->failed; }
+static inline bool buf_failed(const struct buf *b)
+{
+	return b->failed;
+}
 const char *buf_str(const struct buf *b);
-static inline struct span buf_span(const struct buf *b) { return (struct span){b->data ? b->data : "", b->len}; }
+static inline struct span buf_span(const struct buf *b)
+{
+	return (struct span){b->data ? b->data : "", b->len};
+}
 char *buf_steal(struct buf *b); /* the terminated bytes; the buffer is empty afterwards; caller frees */
 
 void buf_add(struct buf *b, const void *bytes, size_t n);
@@ -23,7 +30,7 @@ void buf_span_add(struct buf *b, struct span s);
 void buf_puts(struct buf *b, const char *text);
 void buf_putc(struct buf *b, char c);
 void buf_printf(struct buf *b, const char *fmt, ...) _printf_(2, 3);
-void buf_vprintf(struct buf *b, const char *fmt, va_list ap);
+void buf_vprintf(struct buf *b, const char *fmt, va_list ap) _printf_(2, 0);
 /* Room for n more bytes; returns where they go, or NULL (failed). The caller adds what it wrote to len. */
 char *buf_room(struct buf *b, size_t n);
 void buf_remove_front(struct buf *b, size_t n);

@@ -179,8 +179,8 @@ struct builder {
 	struct doc *d;
 	struct span text; /* checked, in the arena */
 	size_t at;
-	struct doc_node *open[JSON_MAX_DEPTH]; /* containers from the root inwards */
-	size_t depth;
+	struct doc_node
+	    *open;	 /* the innermost open container; while it is open its `next` is the one around it */
 	struct span key; /* of the member whose value comes next */
 	struct doc_node *root;
 };
@@ -188,9 +188,9 @@ struct builder {
 static struct doc_node *add_node(struct builder *b, enum json_type type, struct span text)
 {
 	struct doc_node *n = new_node(b->d, type, text);
-	if (b->depth) {
+	if (b->open) {
 		n->key = b->key;
-		link_last(b->open[b->depth - 1], n);
+		link_last(b->open, n);
 	} else {
 		b->root = n;
 	}
@@ -198,12 +198,24 @@ static struct doc_node *add_node(struct builder *b, enum json_type type, struct 
 	return n;
 }
 
+static void open_container(struct builder *b, enum json_type type)
+{
+	struct doc_node *n = add_node(b, type, (struct span){NULL, 0});
+	n->next = b->open;
+	b->open = n;
+	b->at++;
+}
+
 static void close_container(struct builder *b)
 {
-	struct doc_node *closed = b->open[--b->depth];
+	struct doc_node *closed = b->open;
+	b->at++;
+	if (!closed) /* not in a text that was checked */
+		return;
+	b->open = closed->next;
+	closed->next = NULL;
 	if (closed->type == JSON_OBJECT && has_duplicates(closed))
 		drop_duplicates(closed);
-	b->at++;
 }
 
 /* Takes one token of the checked text. */
@@ -214,15 +226,13 @@ static int take_token(struct builder *b)
 	if (json_is_space(c) || c == ',' || c == ':') {
 		b->at++;
 	} else if (c == '{' || c == '[') {
-		struct doc_node *n = add_node(b, c == '{' ? JSON_OBJECT : JSON_ARRAY, (struct span){NULL, 0});
-		b->open[b->depth++] = n;
-		b->at++;
+		open_container(b, c == '{' ? JSON_OBJECT : JSON_ARRAY);
 	} else if (c == '}' || c == ']') {
 		close_container(b);
 	} else if (c == '"') {
 		b->at = json_string_end(b->text, start);
 		struct span quoted = {b->text.at + start, b->at - start};
-		if (b->depth && b->open[b->depth - 1]->type == JSON_OBJECT && !b->key.at)
+		if (b->open && b->open->type == JSON_OBJECT && !b->key.at)
 			return member_name(b->d, quoted, &b->key);
 		add_node(b, JSON_STRING, quoted);
 	} else {

@@ -178,7 +178,7 @@ struct owners {
 /* Those that own something at or below this entry; false: nobody. o->others is to be freed. */
 static bool owners_below(const struct owners *at, struct span entry, struct owners *o)
 {
-	*o = (struct owners){doc_get_span(at->now, entry), xcalloc(at->n, sizeof *o->others), 0};
+	*o = (struct owners){doc_get_span(at->now, entry), xcalloc(at->n, sizeof(struct doc_node *)), 0};
 	for (size_t i = 0; i < at->n; i++) {
 		const struct doc_node *other = doc_get_span(at->others[i], entry);
 		if (other)
@@ -255,7 +255,8 @@ struct doc_node *doc_apply(struct doc *d, struct doc_node *live, const struct do
 	struct doc_where where = {.depth = 0};
 	live = merge(d, &where, live, config);
 	if (old_fields) {
-		struct owners at = {doc_field_set(d, config), xcalloc(n_others, sizeof *at.others), n_others};
+		struct owners at = {doc_field_set(d, config), xcalloc(n_others, sizeof(struct doc_node *)),
+				    n_others};
 		for (size_t i = 0; i < n_others; i++)
 			at.others[i] = others[i];
 		remove_dropped(d, &where, live, old_fields, &at, NULL);

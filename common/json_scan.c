@@ -49,7 +49,7 @@ int json_check(struct span text, struct err *err)
 enum json_type json_type_of(struct span value)
 {
 	size_t at = skip_space(value, 0);
-	if (at == value.len)
+	if (!value.at || at == value.len)
 		return JSON_NONE;
 	switch (value.at[at]) {
 	case '{':

@@ -54,7 +54,8 @@ void json_stream_free(struct json_stream *s)
 
 static int not_json(const struct json_stream *s, size_t at, const char *why, struct err *err)
 {
-	return err_set(err, -EINVAL, "not JSON at byte %llu: %s", (unsigned long long)(s->offset + at), why);
+	unsigned long long byte = s->offset + at;
+	return err_set(err, -EINVAL, "not JSON at byte %llu: %s", byte, why);
 }
 
 static void begin(struct json_stream *s, enum place place)
@@ -101,9 +102,9 @@ static int take_value(struct json_stream *s, struct span chunk, size_t *at, stru
 	if (s->at.wrong)
 		return not_json(s, *at, s->at.wrong, err);
 	if (n > JSON_MAX_ITEM - s->value.len)
-		return err_set(err, -EMSGSIZE,
-			       "the value that goes on at byte %llu is larger than %llu bytes",
-			       (unsigned long long)(s->offset + *at - n), (unsigned long long)JSON_MAX_ITEM);
+		return err_set(
+		    err, -EMSGSIZE, "a value of more than %llu MiB, which begins %zu bytes before byte %llu",
+		    (unsigned long long)JSON_MAX_ITEM >> 20, s->value.len, (unsigned long long)s->offset);
 	if (!complete || s->value.len) {
 		buf_span_add(&s->value, value);
 		if (buf_failed(&s->value))

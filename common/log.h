@@ -2,10 +2,11 @@
  *
  *   log_info("key granted", LOG_S("controller", name), LOG_I("slot", slot));
  *
- * Where it goes: to the journal when stderr is the journal (JOURNAL_STREAM matches), with each field as RECONCILED_NAME; else to stderr as
- * `time level program message key=value ...`, or as one JSON object a line (time, level, program, msg, the fields) with --log-format=json. A value is quoted when it
- * has blanks, quotes or '='; control bytes and invalid UTF-8 are escaped, so that no input makes a second line. A line is cut at
- * 8 KiB with a mark. Thread-safe. Never fails: what cannot be written is counted (log_lost). */
+ * Where it goes: to the journal when stderr is the journal (JOURNAL_STREAM matches), with each field as
+ * RECONCILED_NAME; else to stderr as `time level program message key=value ...`, or as one JSON object a line
+ * (time, level, program, msg, the fields) with --log-format=json. A value is quoted when it has blanks,
+ * quotes or '='; control bytes and invalid UTF-8 are escaped, so that no input makes a second line. A line is
+ * cut at 8 KiB with a mark. Thread-safe. Never fails: what cannot be written is counted (log_lost). */
 #pragma once
 #include "base.h"
 
@@ -21,7 +22,7 @@ struct log_field {
 #define LOG_S(name, value) ((struct log_field){name, LOG_STRING, value, 0})
 #define LOG_SP(name, span) ((struct log_field){name, LOG_SPAN, (span).at, (int64_t)(span).len})
 #define LOG_I(name, value) ((struct log_field){name, LOG_INT, NULL, (int64_t)(value)})
-#define LOG_E(code) ((struct log_field){"error", LOG_ERRNO, NULL, code})
+#define LOG_E(code)	   ((struct log_field){"error", LOG_ERRNO, NULL, code})
 
 /* program: kept, not copied. Before the first log call. */
 void log_init(const char *program, enum log_level level, enum log_format format);
@@ -31,9 +32,10 @@ bool log_format_parse(const char *word, enum log_format *ret);
 void log_write(enum log_level level, const char *message, const struct log_field *fields);
 uint64_t log_lost(void);
 
-#define log_at(level, message, ...) \
-	log_write(level, message, (const struct log_field[]){__VA_ARGS__ __VA_OPT__(, ){NULL, LOG_STRING, NULL, 0}})
-#define log_error(message, ...) log_at(LOG_LEVEL_ERROR, message, __VA_ARGS__)
+#define log_at(level, message, ...)                                                                          \
+	log_write(level, message,                                                                            \
+		  (const struct log_field[]){__VA_ARGS__ __VA_OPT__(, ){NULL, LOG_STRING, NULL, 0}})
+#define log_error(message, ...)	  log_at(LOG_LEVEL_ERROR, message, __VA_ARGS__)
 #define log_warning(message, ...) log_at(LOG_LEVEL_WARNING, message, __VA_ARGS__)
-#define log_info(message, ...) log_at(LOG_LEVEL_INFO, message, __VA_ARGS__)
-#define log_debug(message, ...) log_at(LOG_LEVEL_DEBUG, message, __VA_ARGS__)
+#define log_info(message, ...)	  log_at(LOG_LEVEL_INFO, message, __VA_ARGS__)
+#define log_debug(message, ...)	  log_at(LOG_LEVEL_DEBUG, message, __VA_ARGS__)

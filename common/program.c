@@ -83,7 +83,7 @@ int program_lock(const char *dir, const char *name, struct err *err)
 	int len = snprintf(pid, sizeof pid, "%d\n", (int)getpid());
 	if (ftruncate(fd, 0) < 0 || pwrite(fd, pid, (size_t)len, 0) != len)
 		return err_set(err, -EIO, "cannot write to the lock %s: %s", path, strerror(errno));
-	fd = -1; /* stays open, and with it the lock, for as long as the process lives */
+	take_fd(&fd); /* stays open, and with it the lock, for as long as the process lives */
 	return 0;
 }
 
@@ -159,13 +159,16 @@ static int parse(const char *name, const struct program_option *const *options, 
 		 char **argv)
 {
 	struct option longs[OPTIONS_MAX + 1] = {0};
-	char shorts[2 + 2 * OPTIONS_MAX + 1] = ":"; /* a missing value is ':', an unknown option '?' */
+	char shorts[1 + 2 * OPTIONS_MAX + 1] = ":"; /* a missing value is ':', an unknown option '?' */
+	size_t len = 1;
 	for (size_t i = 0; i < n; i++) {
 		const struct program_option *o = options[i];
 		longs[i] = (struct option){o->name, o->argument ? required_argument : no_argument, NULL,
 					   LONG_OPTION + (int)i};
 		if (o->letter)
-			strcat(shorts, (char[]){o->letter, o->argument ? ':' : 0, 0});
+			shorts[len++] = o->letter;
+		if (o->letter && o->argument)
+			shorts[len++] = ':';
 	}
 	optind = 0;
 	opterr = 0;
@@ -310,14 +313,13 @@ int process_open(pid_t pid, uint64_t start, int *ret_pidfd)
 	if (fd < 0)
 		return pid <= 0 || errno == EINVAL ? -ESRCH
 						   : -errno; /* EINVAL: a thread has the number now */
-	uint64_t now;
+	uint64_t now = 0;
 	int r = process_start_time(pid, &now);
 	if (r < 0)
 		return r;
 	if (now != start)
 		return -ESRCH;
-	*ret_pidfd = fd;
-	fd = -1;
+	*ret_pidfd = take_fd(&fd);
 	return 0;
 }
 
