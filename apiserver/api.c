@@ -73,7 +73,7 @@ static int dispatch(struct call *c)
 	const char *m = c->in->method;
 	bool one = c->name, writable = c->namespace || c->view.def->scope == CLUSTER;
 	if (!strcmp(m, "GET"))
-		return one ? call_get(c) : c->params.watch ? call_watch(c) : call_list(c);
+		return c->params.watch && !c->subresource ? call_watch(c) : one ? call_get(c) : call_list(c);
 	if (!strcmp(m, "PUT") && one)
 		return call_update(c);
 	if (!strcmp(m, "PATCH") && one)

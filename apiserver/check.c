@@ -4,7 +4,11 @@
 #include "names.h"
 #include <stdio.h>
 
-enum { ANNOTATIONS_MAX = 262144, DATA_MAX = 1 << 20 };
+enum {
+	ANNOTATIONS_MAX = 262144,
+	REFERENCES_MAX = 1024 /* finalizers, and owners, of one object */,
+	DATA_MAX = 1 << 20
+};
 
 bool view_is(const struct view *v, const char *group, const char *plural)
 {
@@ -62,6 +66,14 @@ int check_types(struct call *c, const struct doc_node *root)
 				return wrong_type(c, field,
 						  i == 0 ? "a list of strings" : "a list of objects");
 	}
+	if (!view_is(&c->view, "", "secrets"))
+		return 0;
+	const struct doc_node *plain = doc_get(root, "stringData");
+	if (!is_or_absent(plain, JSON_OBJECT))
+		return wrong_type(c, "stringData", "an object");
+	doc_each (n, plain)
+		if (n->type != JSON_STRING)
+			return wrong_type(c, "stringData", "an object whose values are strings");
 	return 0;
 }
 
@@ -162,6 +174,9 @@ static void check_annotations(struct call *c, const struct doc_node *annotations
 
 static void check_finalizers(struct call *c, const struct doc_node *finalizers)
 {
+	if (finalizers && finalizers->count > REFERENCES_MAX)
+		invalid(&c->f, "FieldValueTooMany", "metadata.finalizers",
+			"Too many: %u: must have at most %d items", finalizers->count, REFERENCES_MAX);
 	doc_each (n, finalizers) {
 		struct span name = doc_string(c->doc, n);
 		if (!kube_is_qualified_name(name))
@@ -174,6 +189,9 @@ static void check_finalizers(struct call *c, const struct doc_node *finalizers)
 
 static void check_owners(struct call *c, const struct doc_node *owners)
 {
+	if (owners && owners->count > REFERENCES_MAX)
+		invalid(&c->f, "FieldValueTooMany", "metadata.ownerReferences",
+			"Too many: %u: must have at most %d items", owners->count, REFERENCES_MAX);
 	static const char *const required[] = {"apiVersion", "kind", "name", "uid"};
 	size_t controllers = 0, index = 0;
 	char field[128];

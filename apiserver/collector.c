@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <time.h>
 
-enum { OWNERS_MAX = 16, PAUSE_MS = 50 };
+enum { OWNERS_MAX = 16, PAUSE_MS = 50, EXPIRE_EVERY = 60 /* seconds */ };
 
 struct owner {
 	char uid[64];
@@ -293,23 +293,53 @@ size_t collector_sweep(struct storage *s, int64_t now)
 	return w.changes;
 }
 
+size_t collector_expire(struct storage *s, int64_t now)
+{
+	struct kind *kind = kinds_find(s, span_of(""), span_of("events"));
+	size_t n = 0;
+	for (size_t i = kind->n_objects; i-- > 0;) {
+		struct object *o = kind->objects[i];
+		if (o->written + EVENTS_KEPT > now || o->deleting)
+			continue;
+		bool gone;
+		object_unref(remove_object(s, o, PROPAGATE_BACKGROUND, now, false, &gone));
+		n++;
+	}
+	return n;
+}
+
 /* ---- the thread ---- */
+
+/* Waits for work, a minute at most. */
+static void wait_for_work(struct storage *s)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t.tv_sec += EXPIRE_EVERY;
+	while (!s->stopping && !s->dirty)
+		if (pthread_cond_timedwait(&s->work, &s->lock, &t) == ETIMEDOUT)
+			break;
+}
 
 static void *run(void *arg)
 {
 	struct storage *s = arg;
+	int64_t expired = 0;
 	storage_lock(s);
 	while (!s->stopping) {
-		if (!s->dirty) {
-			pthread_cond_wait(&s->work, &s->lock);
-			continue;
+		int64_t now = clock_realtime_ns() / NS_PER_S;
+		if (s->dirty)
+			collector_sweep(s, now);
+		if (now - expired >= EXPIRE_EVERY || now < expired) {
+			collector_expire(s, now);
+			expired = now;
 		}
-		collector_sweep(s, clock_realtime_ns() / NS_PER_S);
 		/* A burst of deletions is one sweep, and requests come first. */
 		storage_unlock(s);
 		struct timespec pause = {.tv_nsec = PAUSE_MS * NS_PER_MS};
 		nanosleep(&pause, NULL);
 		storage_lock(s);
+		wait_for_work(s);
 	}
 	storage_unlock(s);
 	return NULL;

@@ -10,5 +10,8 @@
 /* One sweep, with the lock held. Returns how many objects were changed or deleted: 0 means that nothing is
  * left to do. */
 size_t collector_sweep(struct storage *s, int64_t now);
+/* Deletes Events that were not written for EVENTS_KEPT seconds, with the lock held. Returns how many. */
+enum { EVENTS_KEPT = 3600 };
+size_t collector_expire(struct storage *s, int64_t now);
 /* A thread that sweeps when there is reason to, until storage_stop. */
 int collector_start(struct storage *s, pthread_t *ret);

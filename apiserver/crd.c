@@ -18,11 +18,11 @@ static void fill_names(struct doc *d, struct doc_node *spec)
 		_cleanup_(free_ptr) char *lower = span_dup(kind);
 		for (char *p = lower; *p; p++)
 			*p = (char)tolower((unsigned char)*p);
-		doc_set(d, names, "singular", doc_new_string(d, doc_keep(d, span_of(lower))));
+		doc_set(d, names, "singular", doc_new_string(d, span_of(lower)));
 	}
 	if (!text_at(d, names, "listKind").len && kind.len) {
 		_cleanup_(free_ptr) char *list = xasprintf(SPAN_FMT "List", SPAN_ARG(kind));
-		doc_set(d, names, "listKind", doc_new_string(d, doc_keep(d, span_of(list))));
+		doc_set(d, names, "listKind", doc_new_string(d, span_of(list)));
 	}
 	if (!doc_get(spec, "conversion")) {
 		struct doc_node *conversion = doc_ensure_object(d, spec, "conversion");
@@ -35,8 +35,7 @@ static struct doc_node *condition(struct call *c, const char *type, const char *
 	struct doc *d = c->doc;
 	char time[21];
 	struct doc_node *n = doc_new_object(d);
-	doc_set(d, n, "lastTransitionTime",
-		doc_new_string(d, doc_keep(d, span_of(format_rfc3339(c->in->now, time)))));
+	doc_set(d, n, "lastTransitionTime", doc_new_string(d, span_of(format_rfc3339(c->in->now, time))));
 	doc_set(d, n, "message", doc_new_string(d, span_of(message)));
 	doc_set(d, n, "reason", doc_new_string(d, span_of(reason)));
 	doc_set(d, n, "status", doc_new_string(d, span_of("True")));

@@ -1,126 +1,7 @@
 #include "fields.h"
+#include "doc_internal.h"
+#include "field_set.h"
 #include <stdio.h>
-
-/* ---- paths: f:NAME, k:{"name":"x"}, v:"x", i:0 ---- */
-
-static bool has_keys(struct doc *d, const struct doc_node *item, const struct doc_node *keys)
-{
-	doc_each (k, keys) {
-		const struct doc_node *have = doc_get_span(item, k->key);
-		/* the one key with a default in the API's types */
-		bool tcp = !have && span_is(k->key, "protocol") && doc_is(d, k, "TCP");
-		if (!tcp && (!have || !doc_equal(have, k)))
-			return false;
-	}
-	return true;
-}
-
-/* What the path element names in a value; NULL if it is not there. */
-static struct doc_node *element(struct doc *d, const struct doc_node *in, struct span path)
-{
-	if (!in || path.len < 2 || path.at[1] != ':')
-		return NULL;
-	struct span rest = {path.at + 2, path.len - 2};
-	if (path.at[0] == 'f')
-		return in->type == JSON_OBJECT ? doc_get_span(in, rest) : NULL;
-	struct doc_node *wanted;
-	if (in->type != JSON_ARRAY || doc_parse(d, rest, &wanted, NULL) < 0)
-		return NULL;
-	doc_each (n, in)
-		if (path.at[0] == 'k' ? n->type == JSON_OBJECT && has_keys(d, n, wanted)
-				      : path.at[0] == 'v' && doc_equal(n, wanted))
-			return n;
-	return NULL;
-}
-
-static bool is_self(const struct doc_node *n)
-{
-	return span_is(n->key, ".");
-}
-
-/* A set without members below it: the field itself. */
-static bool is_leaf(const struct doc_node *set)
-{
-	doc_each (n, set)
-		if (!is_self(n))
-			return false;
-	return true;
-}
-
-static bool same(const struct doc_node *a, const struct doc_node *b)
-{
-	return a && b ? doc_equal(a, b) : a == b;
-}
-
-/* ---- sets ---- */
-
-static void merge_sets(struct doc *d, struct doc_node *into, const struct doc_node *from)
-{
-	doc_each (n, from) {
-		struct doc_node *have = doc_get_span(into, n->key);
-		if (have)
-			merge_sets(d, have, n);
-		else
-			doc_set_span(d, into, n->key, doc_copy(d, n));
-	}
-}
-
-static bool without_self(struct doc_node *set)
-{
-	doc_each (n, set)
-		if (is_self(n))
-			return doc_remove(set, n);
-	return false;
-}
-
-/* Of set (the fields of after) keeps what differs from before. Returns whether anything is left. */
-static bool keep_changed(struct doc *d, struct doc_node *set, const struct doc_node *before,
-			 const struct doc_node *after)
-{
-	if (is_leaf(set))
-		return !same(before, after);
-	if (before && same(before, after))
-		return false;
-	for (struct doc_node *n = set->child, *next; n; n = next) {
-		next = n->next;
-		if (!is_self(n) && !keep_changed(d, n, element(d, before, n->key), element(d, after, n->key)))
-			doc_remove(set, n);
-	}
-	if (before)
-		without_self(set);
-	return set->child != NULL;
-}
-
-/* Of a manager's set drops what is no longer there or has another value. Returns whether anything is left. */
-static bool drop_changed(struct doc *d, struct doc_node *set, const struct doc_node *before,
-			 const struct doc_node *after)
-{
-	if (!after)
-		return false;
-	if (is_leaf(set))
-		return !before || set->child || same(before, after);
-	for (struct doc_node *n = set->child, *next; n; n = next) {
-		next = n->next;
-		if (!is_self(n) && !drop_changed(d, n, element(d, before, n->key), element(d, after, n->key)))
-			doc_remove(set, n);
-	}
-	return set->child != NULL;
-}
-
-/* Of a manager's set drops what is no longer there. */
-static bool drop_gone(struct doc *d, struct doc_node *set, const struct doc_node *after)
-{
-	if (!after)
-		return false;
-	if (is_leaf(set))
-		return true;
-	for (struct doc_node *n = set->child, *next; n; n = next) {
-		next = n->next;
-		if (!is_self(n) && !drop_gone(d, n, element(d, after, n->key)))
-			doc_remove(set, n);
-	}
-	return set->child != NULL;
-}
 
 /* ---- entries ---- */
 
@@ -143,11 +24,10 @@ static struct doc_node *new_entry(struct call *c, const struct manager *m, struc
 	struct doc *d = c->doc;
 	char version[API_VERSION_MAX], time[21];
 	struct doc_node *e = doc_new_object(d);
-	doc_set(d, e, "manager", doc_new_string(d, doc_keep(d, span_of(m->name))));
+	doc_set(d, e, "manager", doc_new_string(d, span_of(m->name)));
 	doc_set(d, e, "operation", doc_new_string(d, span_of(m->apply ? "Apply" : "Update")));
-	doc_set(d, e, "apiVersion",
-		doc_new_string(d, doc_keep(d, span_of(view_api_version(&c->view, version)))));
-	doc_set(d, e, "time", doc_new_string(d, doc_keep(d, span_of(format_rfc3339(c->in->now, time)))));
+	doc_set(d, e, "apiVersion", doc_new_string(d, span_of(view_api_version(&c->view, version))));
+	doc_set(d, e, "time", doc_new_string(d, span_of(format_rfc3339(c->in->now, time))));
 	doc_set(d, e, "fieldsType", doc_new_string(d, span_of("FieldsV1")));
 	doc_set(d, e, "fieldsV1", set);
 	if (m->subresource)
@@ -192,19 +72,19 @@ struct doc_node *fields_update(struct call *c, const struct manager *m, const st
 {
 	struct doc *d = c->doc;
 	struct doc_node *list = doc_new_array(d), *changed = doc_field_set(d, after), *mine = NULL;
-	bool any = !before || keep_changed(d, changed, before, after);
+	bool any = !before || set_keep_changed(d, changed, before, after);
 	doc_each (entry, old) {
 		struct doc_node *e = doc_copy(d, entry), *set = entry_fields(d, e);
 		bool left;
 		if (is_entry_of(d, e, m)) {
 			mine = e;
-			left = drop_gone(d, set, after) || any;
+			left = set_drop_gone(d, set, after) || any;
 			if (any) {
-				merge_sets(d, set, changed);
+				set_merge(d, set, changed);
 				e = mine = new_entry(c, m, set);
 			}
 		} else {
-			left = drop_changed(d, set, before, after);
+			left = set_drop_changed(d, set, before, after);
 		}
 		if (left && list->count < MANAGERS_MAX)
 			doc_append(list, e);
@@ -216,67 +96,72 @@ struct doc_node *fields_update(struct call *c, const struct manager *m, const st
 
 /* ---- apply ---- */
 
-struct conflicts {
+/* One other manager's set against what is applied. */
+struct contest {
 	struct call *c;
-	struct span manager;
+	struct span manager, version;
 	bool update; /* the other one's entry is an Update */
-	struct span version;
-	size_t n;
+	size_t *conflicts;
 };
 
-static void conflict_path(struct buf *out, const char *prefix, struct span element_path)
-{
-	buf_puts(out, prefix);
-	struct span rest = {element_path.at + 2, element_path.len - 2};
-	if (element_path.at[0] == 'f')
-		buf_printf(out, "." SPAN_FMT, SPAN_ARG(rest));
-	else if (element_path.at[0] == 'k') /* {"name":"x"} as [name="x"] */
-		buf_printf(out, "[" SPAN_FMT "]", (int)(rest.len > 2 ? rest.len - 2 : 0), rest.at + 1);
-	else
-		buf_printf(out, "[=" SPAN_FMT "]", SPAN_ARG(rest));
-}
-
-static void report_conflict(struct conflicts *x, const char *path)
+static void report_conflict(struct contest *x, const char *path)
 {
 	struct failure *f = &x->c->f;
-	if (f->n_causes < FAILURE_CAUSES_MAX) {
-		struct cause *cause = &f->causes[f->n_causes++];
-		cause->reason = "FieldManagerConflict";
-		snprintf(cause->message, sizeof(cause->message), "conflict with \"" SPAN_FMT "\"%s" SPAN_FMT,
-			 SPAN_ARG(x->manager), x->update ? " using " : "",
-			 x->update ? (int)x->version.len : 0, x->version.at ? x->version.at : "");
-		snprintf(cause->field, sizeof(cause->field), "%s", path);
-	}
-	x->n++;
+	++*x->conflicts;
+	if (f->n_causes == FAILURE_CAUSES_MAX)
+		return;
+	struct cause *cause = &f->causes[f->n_causes++];
+	cause->reason = "FieldManagerConflict";
+	snprintf(cause->message, sizeof(cause->message), "conflict with \"" SPAN_FMT "\"%s" SPAN_FMT,
+		 SPAN_ARG(x->manager), x->update ? " using " : "", x->update ? (int)x->version.len : 0,
+		 x->version.at ? x->version.at : "");
+	snprintf(cause->field, sizeof(cause->field), "%s", path);
 }
 
-/* Fields of set that `theirs` owns with another value than ours: reported, or with force taken from them.
- * Returns whether theirs has anything left. */
-static bool contested(struct conflicts *x, const struct doc_node *set, struct doc_node *theirs,
-		      const struct doc_node *live, const struct doc_node *config, const char *path,
-		      bool force)
+static bool contested(struct contest *x, const struct doc_node *set, struct doc_node *theirs,
+		      const struct doc_node *live, const struct doc_node *config, const char *path);
+
+struct below {
+	struct contest *x;
+	struct doc_members set;
+	const char *path;
+};
+
+static bool contested_below(void *ctx, struct doc_node *theirs, const struct doc_node *live,
+			    const struct doc_node *config)
 {
-	struct doc *d = x->c->doc;
-	if (is_leaf(set) || is_leaf(theirs)) {
-		if (same(live, config) ||
-		    (config && config->type == JSON_OBJECT && config->child && is_leaf(theirs)))
+	struct below *b = ctx;
+	const struct doc_node *set = doc_members_get(&b->set, theirs->key);
+	if (!set)
+		return true;
+	_cleanup_(buf_done) struct buf path = {0};
+	buf_puts(&path, b->path);
+	set_path(b->x->c->doc, theirs->key, &path);
+	return contested(b->x, set, theirs, live, config, buf_str(&path));
+}
+
+/* Fields of set that `theirs` owns with another value than the applied one: reported, or with force taken
+ * from them. Returns whether theirs has anything left. */
+static bool contested(struct contest *x, const struct doc_node *set, struct doc_node *theirs,
+		      const struct doc_node *live, const struct doc_node *config, const char *path)
+{
+	bool mine = set_is_leaf(set), whole = set_is_leaf(theirs);
+	if (mine || whole) {
+		/* An empty object or list against what is inside of it is no conflict; one value in its place
+		 * is. */
+		bool apart =
+		    mine != whole && config && (config->type == JSON_OBJECT || config->type == JSON_ARRAY);
+		if (apart || !config || same_value(live, config))
 			return true;
-		if (!force)
+		if (!x->c->params.force)
 			report_conflict(x, path);
-		return !force;
+		return !x->c->params.force;
 	}
-	for (struct doc_node *t = theirs->child, *next; t; t = next) {
-		next = t->next;
-		const struct doc_node *s = is_self(t) ? NULL : doc_get_span(set, t->key);
-		if (!s)
-			continue;
-		_cleanup_(buf_done) struct buf below = {0};
-		conflict_path(&below, path, t->key);
-		if (!contested(x, s, t, element(d, live, t->key), element(d, config, t->key), buf_str(&below),
-			       force))
-			doc_remove(theirs, t);
-	}
-	return theirs->child != NULL;
+	struct below b = {.x = x, .path = path};
+	doc_members_init(&b.set, set);
+	bool left = set_filter(x->c->doc, theirs, live, config, contested_below, &b);
+	doc_members_done(&b.set);
+	return left;
 }
 
 static int conflict_failure(struct call *c, size_t n)
@@ -298,8 +183,8 @@ int fields_apply(struct call *c, const struct manager *m, struct doc_node *live,
 	struct doc_node *set = doc_field_set(d, config), *list = doc_new_array(d), *old_set = NULL,
 			*old_entry = NULL;
 	const struct doc_node *others[MANAGERS_MAX];
-	struct conflicts x = {.c = c};
-	size_t n = 0;
+	size_t n = 0, conflicts = 0;
+	struct contest x = {.c = c, .conflicts = &conflicts};
 	doc_each (entry, doc_path(live, "metadata", "managedFields", NULL)) {
 		struct doc_node *e = doc_copy(d, entry), *theirs = entry_fields(d, e);
 		if (is_entry_of(d, e, m)) {
@@ -310,13 +195,13 @@ int fields_apply(struct call *c, const struct manager *m, struct doc_node *live,
 		x.manager = doc_string(d, doc_get(e, "manager"));
 		x.update = doc_is(d, doc_get(e, "operation"), "Update");
 		x.version = doc_string(d, doc_get(e, "apiVersion"));
-		if (contested(&x, set, theirs, live, config, "", c->params.force) && n < MANAGERS_MAX) {
+		if (contested(&x, set, theirs, live, config, "") && n < MANAGERS_MAX) {
 			others[n++] = theirs;
 			doc_append(list, e);
 		}
 	}
-	if (x.n)
-		return conflict_failure(c, x.n);
+	if (conflicts)
+		return conflict_failure(c, conflicts);
 	struct doc_node *base = live ? doc_copy(d, live) : doc_new_object(d);
 	*ret_after = doc_apply(d, base, config, old_set, others, n);
 	bool unchanged = old_set && doc_equal(old_set, set);

@@ -136,7 +136,25 @@ static int replace(struct doc *d, struct doc_node **root, struct span path, stru
 	return 0;
 }
 
-static int apply_one(struct doc *d, struct doc_node **root, const struct doc_node *op, struct failure *f)
+/* A patch of copies can double the object with every operation. */
+static bool affordable(const struct doc_node *source, size_t *copied)
+{
+	_cleanup_(buf_done) struct buf text = {.limit = JSON_PATCH_COPY_MAX};
+	doc_print(source, &text);
+	*copied += text.len;
+	return !buf_failed(&text) && *copied <= JSON_PATCH_COPY_MAX;
+}
+
+static int copy_to(struct doc *d, struct doc_node **root, struct span path, const struct doc_node *source,
+		   size_t *copied)
+{
+	if (!source)
+		return -ENOENT;
+	return affordable(source, copied) ? add(d, root, path, doc_copy(d, source)) : -EFBIG;
+}
+
+static int apply_one(struct doc *d, struct doc_node **root, const struct doc_node *op, size_t *copied,
+		     struct failure *f)
 {
 	struct span name = doc_string(d, doc_get(op, "op")), path = doc_string(d, doc_get(op, "path"));
 	struct span from = doc_string(d, doc_get(op, "from"));
@@ -156,17 +174,19 @@ static int apply_one(struct doc *d, struct doc_node **root, const struct doc_nod
 	else if (span_is(name, "remove"))
 		r = take(d, *root, path, &source);
 	else if (span_is(name, "copy"))
-		r = (source = find(d, *root, from)) ? add(d, root, path, doc_copy(d, source)) : -ENOENT;
+		r = copy_to(d, root, path, find(d, *root, from), copied);
 	else if (span_is(name, "move"))
-		r = (r = take(d, *root, from, &source)) < 0 ? r : add(d, root, path, source);
+		r = (r = take(d, *root, from, &source)) < 0 ? r : copy_to(d, root, path, source, copied);
 	else
 		r = (source = find(d, *root, path)) && doc_equal(source, value) ? 0 : -EILSEQ;
+	const char *why = r == -EILSEQ	? "the value differs"
+			  : r == -EFBIG ? "copies more than 3 MiB in all"
+					: "there is no such place in the object";
 	if (r < 0)
-		return fail(f, 422, "Invalid",
-			    "the server rejected our request due to an error in our request: %s " SPAN_FMT
-			    ": %s",
-			    r == -EILSEQ ? "test" : "operation", (int)MIN(path.len, (size_t)256), path.at,
-			    r == -EILSEQ ? "the value differs" : "there is no such place in the object");
+		return fail(
+		    f, 422, "Invalid",
+		    "the server rejected our request due to an error in our request: %s " SPAN_FMT ": %s",
+		    r == -EILSEQ ? "test" : "operation", (int)MIN(path.len, (size_t)256), path.at, why);
 	return 0;
 }
 
@@ -176,9 +196,10 @@ int json_patch(struct doc *d, struct doc_node *target, const struct doc_node *op
 	if (ops->type != JSON_ARRAY || ops->count > JSON_PATCH_OPS_MAX)
 		return fail_bad_request(f, "a JSON patch must be an array of at most %d operations",
 					JSON_PATCH_OPS_MAX);
+	size_t copied = 0;
 	doc_each (op, ops) {
 		int r = op->type == JSON_OBJECT
-			    ? apply_one(d, &target, op, f)
+			    ? apply_one(d, &target, op, &copied, f)
 			    : fail_bad_request(f, "a JSON patch operation must be an object");
 		if (r < 0)
 			return r;

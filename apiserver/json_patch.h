@@ -3,7 +3,10 @@
 #include "doc.h"
 #include "failure.h"
 
-enum { JSON_PATCH_OPS_MAX = 10000 };
+enum {
+	JSON_PATCH_OPS_MAX = 1000,
+	JSON_PATCH_COPY_MAX = 3 << 20 /* bytes of JSON that move and copy may copy in all */
+};
 
 /* Changes target in place; *ret is the result (another node when the root was replaced). 400: the patch is
  * malformed; 422: it does not fit the object, or a test failed. */

@@ -5,13 +5,20 @@
 
 static void drop_nulls(struct doc_node *n)
 {
-	for (struct doc_node *m = n->child, *next; m; m = next) {
-		next = m->next;
-		if (m->type == JSON_NULL && n->type == JSON_OBJECT)
-			doc_remove(n, m);
-		else
+	struct doc_node *last = NULL;
+	for (struct doc_node *m = n->child; m; m = m->next) {
+		if (m->type != JSON_NULL || n->type != JSON_OBJECT) {
 			drop_nulls(m);
+			last = m;
+			continue;
+		}
+		if (last)
+			last->next = m->next;
+		else
+			n->child = m->next;
+		n->count--;
 	}
+	n->last = last;
 }
 
 static void drop_empty_metadata(struct doc_node *meta)

@@ -38,8 +38,7 @@ static void mark(struct doc *d, const struct object *o, struct doc_node *root, i
 {
 	char time[21];
 	struct doc_node *meta = doc_get(root, "metadata");
-	doc_set(d, meta, "deletionTimestamp",
-		doc_new_string(d, doc_keep(d, span_of(format_rfc3339(now, time)))));
+	doc_set(d, meta, "deletionTimestamp", doc_new_string(d, span_of(format_rfc3339(now, time))));
 	doc_set(d, meta, "deletionGracePeriodSeconds", doc_new_int(d, 0));
 	if (o->generation > 0)
 		doc_set(d, meta, "generation", doc_new_int(d, o->generation + 1));

@@ -37,6 +37,7 @@ struct object {
 	char *namespace, *name; /* namespace "" for cluster scope */
 	char uid[64];
 	int64_t generation;   /* 0: none */
+	int64_t written;      /* seconds since the epoch; 0: not said */
 	struct span text;     /* JSON object without kind and apiVersion, terminated */
 	struct span metadata; /* in text */
 	struct span labels;   /* in text; absent: none */

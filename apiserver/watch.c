@@ -9,7 +9,7 @@ struct watch {
 	struct storage *store;
 	struct view view;
 	enum form form;
-	char *namespace; /* NULL: all */
+	char *namespace, *name; /* NULL: all */
 	struct selector *labels, *fields;
 	bool bookmarks, table_head, expired;
 	struct failure why; /* with expired */
@@ -36,6 +36,7 @@ void watch_free(struct watch *w)
 	selector_free(w->fields);
 	view_done(&w->view);
 	free(w->namespace);
+	free(w->name);
 	free(w);
 }
 
@@ -43,6 +44,8 @@ static bool matches(const struct object *o, void *ctx)
 {
 	const struct watch *w = ctx;
 	if (w->namespace && strcmp(w->namespace, o->namespace) != 0)
+		return false;
+	if (w->name && strcmp(w->name, o->name) != 0)
 		return false;
 	return selector_match_labels(w->labels, o) && selector_match_fields(w->fields, o);
 }
@@ -102,6 +105,7 @@ int call_watch(struct call *c)
 	w->view = (struct view){c->view.kind, definition_ref(c->view.def), c->view.version};
 	w->form = c->form;
 	w->namespace = c->namespace ? xstrdup(c->namespace) : NULL;
+	w->name = c->name ? xstrdup(c->name) : NULL;
 	w->bookmarks = p->bookmarks;
 	w->table_head = true;
 	/* Without a wish: 30 to 60 minutes, so that clients do not all come back at once. */

@@ -32,6 +32,9 @@ int write_identity(struct call *c, struct doc_node *root)
 	int r = mismatch(c, root);
 	if (r < 0)
 		return r;
+	char version[API_VERSION_MAX];
+	doc_set(d, root, "kind", doc_new_string(d, span_of(c->view.def->kind)));
+	doc_set(d, root, "apiVersion", doc_new_string(d, span_of(view_api_version(&c->view, version))));
 	struct doc_node *meta = doc_ensure_object(d, root, "metadata");
 	struct span namespace = doc_string(d, doc_get(meta, "namespace")),
 		    name = doc_string(d, doc_get(meta, "name"));
@@ -78,6 +81,13 @@ int write_store(struct call *c, struct doc_node *root, struct object **ret)
 	struct object *o = object_new(c->view.kind->storage, c->doc, root, c->store->rv + 1);
 	if (!o)
 		return fail(&c->f, 500, "InternalError", "out of memory");
+	if (o->text.len > OBJECT_MAX) {
+		object_unref(o);
+		return fail(&c->f, 413, "RequestEntityTooLarge",
+			    "Request entity too large: an object may take %d bytes, managedFields included",
+			    OBJECT_MAX);
+	}
+	o->written = c->in->now;
 	object_ref(o);
 	if (!c->params.dry_run && storage_put(c->store, o) < 0) {
 		object_unref(o);
@@ -127,7 +137,7 @@ static void generate_name(struct doc *d, struct doc_node *meta, struct span pref
 			 prefix.at);
 	for (int i = 0; i < 5; i++)
 		name[n++] = letters[random_below(sizeof(letters) - 1)];
-	doc_set(d, meta, "name", doc_new_string(d, doc_keep(d, (struct span){name, (size_t)n})));
+	doc_set(d, meta, "name", doc_new_string(d, (struct span){name, (size_t)n}));
 }
 
 /* The name to create under: free, and generated if the client left that to us. */
@@ -171,8 +181,7 @@ static void new_metadata(struct call *c, struct doc_node *meta)
 	for (size_t i = 0; i < ARRAY_SIZE(server_owned); i++)
 		doc_set(d, meta, server_owned[i], NULL);
 	doc_set(d, meta, "uid", doc_new_string(d, new_uid(d)));
-	doc_set(d, meta, "creationTimestamp",
-		doc_new_string(d, doc_keep(d, span_of(format_rfc3339(c->in->now, time)))));
+	doc_set(d, meta, "creationTimestamp", doc_new_string(d, span_of(format_rfc3339(c->in->now, time))));
 	if (view_has_generation(&c->view))
 		doc_set(d, meta, "generation", doc_new_int(d, 1));
 }

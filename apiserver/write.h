@@ -20,5 +20,6 @@ struct draft {
 /* Checks, stores and answers. */
 int write_create(struct call *c, struct draft *w);
 int write_update(struct call *c, struct draft *w);
+enum { OBJECT_MAX = 3 << 20 }; /* bytes of JSON */
 /* Prints and stores root as version s->rv + 1; -ECANCELED with the failure set. *ret: a reference. */
 int write_store(struct call *c, struct doc_node *root, struct object **ret);

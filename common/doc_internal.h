@@ -1,4 +1,4 @@
-/* What the doc_*.c files share. */
+/* What the doc_*.c files share, and who walks field sets (the built-in API server). */
 #pragma once
 #include "doc.h"
 
