@@ -42,7 +42,7 @@ static int64_t retry_after_ms(const char *value)
 static bool header_value(const char *line, size_t len, const char *name, char *out, size_t size)
 {
 	size_t n = strlen(name);
-	if (len < n || strncasecmp(line, name, n))
+	if (len < n || strncasecmp(line, name, n) != 0)
 		return false;
 	line += n;
 	len -= n;
@@ -135,12 +135,10 @@ void http_transfer_free(struct http_transfer *t)
 	struct http_client *c = t->client;
 	if (t->state == TRANSFER_RUNNING || t->state == TRANSFER_CANCELLED)
 		curl_multi_remove_handle(c->multi, t->easy);
-	if (t->prev)
-		t->prev->next = t->next;
-	else
-		c->transfers = t->next;
-	if (t->next)
-		t->next->prev = t->prev;
+	struct http_transfer **at = &c->transfers;
+	while (*at != t)
+		at = &(*at)->next;
+	*at = t->next;
 	curl_easy_cleanup(t->easy);
 	curl_slist_free_all(t->headers);
 	free(t->method);
@@ -285,8 +283,6 @@ int http_start(struct http_client *c, const struct http_request *r, const struct
 	set_request(t);
 	set_headers(t);
 	t->next = c->transfers;
-	if (t->next)
-		t->next->prev = t;
 	c->transfers = t;
 	if (ret)
 		*ret = t;
@@ -297,10 +293,8 @@ void http_cancel(struct http_transfer *t)
 {
 	if (!t)
 		return;
-	if (t->state == TRANSFER_QUEUED)
-		http_transfer_free(t);
-	else if (t->client->in_callback)
-		t->state = TRANSFER_CANCELLED;
+	if (t->state != TRANSFER_QUEUED && t->client->in_callback)
+		t->state = TRANSFER_CANCELLED; /* curl has it on its stack */
 	else
 		http_transfer_free(t);
 }
@@ -455,9 +449,13 @@ int http_run(struct http_client *c, struct pollfd *fds, size_t n, int timeout_ms
 			return -errno;
 		int64_t left =
 		    timeout_ms < 0 ? -1 : MAX((end - clock_boottime_ns() + NS_PER_MS - 1) / NS_PER_MS, 0);
-		if (ready > 0 || c->calls != calls || left == 0)
+		bool for_ever = left < 0 && !n && !c->transfers; /* nothing could end it */
+		if (ready > 0 || c->calls != calls || left == 0 || for_ever)
 			return MAX(ready, 0);
-		wait_for(c, fds, n, sleep_ms(c, left));
+		if (c->transfers)
+			wait_for(c, fds, n, sleep_ms(c, left));
+		else /* nothing of ours to look after: sleep as long as the caller likes */
+			poll(fds, n, (int)left);
 	}
 }
 

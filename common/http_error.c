@@ -4,7 +4,9 @@
 int http_explain_code(const struct http_transfer *t, int code, const char *what, struct err *err)
 {
 	const struct http_client *c = t->client;
-	return err_set(err, code, "%s %s%s: %s", t->method, c->config.server, t->url + strlen(c->base), what);
+	const char *path = t->url + strlen(c->base); /* without its query, which may be long */
+	return err_set(err, code, "%s %s%.*s: %s", t->method, c->config.server, (int)strcspn(path, "?"), path,
+		       what);
 }
 
 static int explain_connect(const struct http_transfer *t, struct err *err)

@@ -28,7 +28,7 @@ enum transfer_state { TRANSFER_QUEUED, TRANSFER_RUNNING, TRANSFER_CANCELLED };
 
 struct http_transfer {
 	struct http_client *client;
-	struct http_transfer *next, *prev;
+	struct http_transfer *next;
 	enum transfer_state state;
 	CURL *easy;
 	struct curl_slist *headers;

@@ -172,11 +172,13 @@ void http_tls_explain(const struct http_tls *t, const struct kubeconfig *k, cons
 {
 	switch (t->verify_error) {
 	case X509_V_OK: /* the chain is good: it is the name */
-		snprintf(out, size,
-			 "the server's certificate is for other names (%s), not for %s: use one of them in "
-			 "the server's address, or "
-			 "set tls-server-name in %s",
-			 *t->names ? t->names : "none", wanted_name, k->source);
+		snprintf(
+		    out, size,
+		    "the server's certificate is for other names (%s), not for %s: use one of them %s %s",
+		    *t->names ? t->names : "none", wanted_name,
+		    k->tls_server_name ? "as tls-server-name in"
+				       : "in the server's address, or set tls-server-name in",
+		    k->source);
 		return;
 	case X509_V_ERR_CERT_HAS_EXPIRED:
 		snprintf(out, size,

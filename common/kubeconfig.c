@@ -16,8 +16,9 @@ enum { FILE_MAX = 4 << 20 };
 #define TEXTS(X)                                                                                             \
 	X(source)                                                                                            \
 	X(server)                                                                                            \
-	X(namespace) X(ca_file) X(ca_data) X(cert_file) X(cert_data) X(key_file) X(key_data) X(token)        \
-	    X(token_file) X(user) X(password) X(tls_server_name) X(proxy_url) X(warnings)
+	X(namespace)                                                                                         \
+	X(ca_file) X(ca_data) X(cert_file) X(cert_data) X(key_file) X(key_data) X(token) X(token_file)       \
+	    X(user) X(password) X(tls_server_name) X(proxy_url) X(warnings)
 
 void kubeconfig_done(struct kubeconfig *k)
 {
@@ -131,7 +132,7 @@ static int get_text(const struct reader *r, const struct yaml_doc_node *in, cons
 
 static int copy_text(const struct reader *r, const struct yaml_doc_node *in, const char *key, char **ret)
 {
-	const char *text;
+	const char *text = NULL;
 	int e = get_text(r, in, key, &text);
 	if (!e && text)
 		*ret = xstrdup(text);
@@ -178,7 +179,7 @@ static int get_material(const struct reader *r, const struct yaml_doc_node *in, 
 			char **ret_file, char **ret_data)
 {
 	_cleanup_(free_ptr) char *data_key = xasprintf("%s-data", key);
-	const char *file, *data;
+	const char *file = NULL, *data = NULL;
 	int e = get_text(r, in, key, &file);
 	if (!e)
 		e = get_text(r, in, data_key, &data);
@@ -220,7 +221,7 @@ static int find_entry(const struct reader *r, const char *list, const char *inne
 	if (all->type != YAML_SEQUENCE)
 		return refuse(r, all, "%s: a list is wanted here", list);
 	for (const struct yaml_doc_node *n = all->child; n; n = n->next) {
-		const char *its_name;
+		const char *its_name = NULL;
 		if (n->type != YAML_MAPPING)
 			return refuse(r, n, "%s: an entry is {name: ..., %s: {...}}", list, inner);
 		int e = get_text(r, n, "name", &its_name);
@@ -246,7 +247,7 @@ static int find_entry(const struct reader *r, const char *list, const char *inne
 static int read_server(const struct reader *r, const struct yaml_doc_node *cluster)
 {
 	struct kubeconfig *k = r->k;
-	const char *text;
+	const char *text = NULL;
 	int e = get_text(r, cluster, "server", &text);
 	if (e)
 		return e;
@@ -368,8 +369,8 @@ static int refuse_context(const struct reader *r)
 
 static int read_context(const struct reader *r)
 {
-	const char *context_name, *cluster_name, *user_name;
-	const struct yaml_doc_node *context, *cluster, *user = NULL;
+	const char *context_name = NULL, *cluster_name = NULL, *user_name = NULL;
+	const struct yaml_doc_node *context = NULL, *cluster = NULL, *user = NULL;
 	int e = get_text(r, r->root, "current-context", &context_name);
 	if (e)
 		return e;
@@ -412,7 +413,7 @@ static bool is_empty(const struct yaml_doc_node *root)
 
 static int check_kind(const struct reader *r)
 {
-	const char *version, *kind;
+	const char *version = NULL, *kind = NULL;
 	int e = get_text(r, r->root, "apiVersion", &version);
 	if (!e)
 		e = get_text(r, r->root, "kind", &kind);

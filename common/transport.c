@@ -15,6 +15,7 @@ enum { CLOSE_WAIT_MS = 500 };
  * sendmsg fails with EPIPE, which nng reads as "this listener is closed" (upstream issue 1518, fixed
  * in 1.6.0). ECONNRESET means to it what happened. The whole program is linked with --wrap=sendmsg: for
  * nobody else does the difference matter. */
+/* NOLINTBEGIN(bugprone-reserved-identifier): the linker makes these names */
 ssize_t __real_sendmsg(int fd, const struct msghdr *m, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *m, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *m, int flags)
@@ -24,6 +25,7 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *m, int flags)
 		errno = ECONNRESET;
 	return r;
 }
+/* NOLINTEND(bugprone-reserved-identifier) */
 
 int side_errno(int nng_code)
 {
