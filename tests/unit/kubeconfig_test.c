@@ -288,6 +288,27 @@ Test(kubeconfig, contexts)
 	}
 }
 
+/* Every beginning of a good file is either good, refused or empty: it never crashes and never leaks. */
+Test(kubeconfig, cut_anywhere)
+{
+	const char *whole =
+	    "apiVersion: v1\nkind: Config\nclusters:\n- name: a\n  cluster: &c {server: \"https://h\", "
+	    "certificate-authority-data: !!binary UVE9PQ==}}\n- {name: b, cluster: *c}\n"
+	    "contexts: [{name: a, context: {cluster: a, user: a}}]\ncurrent-context: a\n"
+	    "users:\n- {name: a, user: {token: t, tokenFile: f, client-certificate-data: \"QUJD\", "
+	    "client-key-data: QUJD}}\n";
+	for (size_t n = 0; n <= strlen(whole); n++) {
+		_cleanup_(free_ptr) char *text = span_dup((struct span){whole, n});
+		struct kubeconfig k = {0};
+		struct err err = {0};
+		int r = load_text(text, &k, &err);
+		cr_assert(r == 0 || (r == -EINVAL && *err.text), "%zu: %d %s", n, r, err.text);
+		cr_assert(r == 0 || !k.server, "untouched on failure");
+		cr_assert(r == 0 || n < strlen(whole), "%s", err.text);
+		kubeconfig_done(&k);
+	}
+}
+
 #define MINIMAL(server)                                                                                      \
 	"clusters: [{name: a, cluster: {server: '" server                                                    \
 	"'}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"
