@@ -293,7 +293,7 @@ Test(kubeconfig, cut_anywhere)
 {
 	const char *whole =
 	    "apiVersion: v1\nkind: Config\nclusters:\n- name: a\n  cluster: &c {server: \"https://h\", "
-	    "certificate-authority-data: !!binary UVE9PQ==}}\n- {name: b, cluster: *c}\n"
+	    "certificate-authority-data: !!binary UVE9PQ==}\n- {name: b, cluster: *c}\n"
 	    "contexts: [{name: a, context: {cluster: a, user: a}}]\ncurrent-context: a\n"
 	    "users:\n- {name: a, user: {token: t, tokenFile: f, client-certificate-data: \"QUJD\", "
 	    "client-key-data: QUJD}}\n";
