@@ -56,7 +56,7 @@ int path_parse(const char *text, struct path *ret, struct err *err)
 		rc = add(&p, key, len);
 		at += used;
 	}
-	if (rc == 0 && !*at && p.count) {
+	if (rc == 0 && !*at && p.count && at[-1] != '.') {
 		*ret = p;
 		return 0;
 	}

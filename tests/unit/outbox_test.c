@@ -1,0 +1,177 @@
+/* Keys on their way to the broker: kept across a death, merged, bounded. */
+#include "watcher/outbox.h"
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+enum { ENTRIES = 64 };
+static struct cache_outbox_entry *entries;
+static struct cache_controller *controllers;
+static struct outbox *outbox;
+
+static void setup(void)
+{
+	entries = xcalloc(ENTRIES, sizeof *entries);
+	controllers = xcalloc(CACHE_CONTROLLERS, sizeof *controllers);
+	strcpy(controllers[0].name, "a");
+	strcpy(controllers[1].name, "b");
+	outbox = outbox_new(entries, ENTRIES, controllers);
+}
+static void done(void)
+{
+	outbox_free(outbox);
+	free(entries);
+	free(controllers);
+}
+TestSuite(outbox, .init = setup, .fini = done);
+
+static int put(uint8_t controller, const char *name, int32_t priority, bool changed)
+{
+	struct outbox_key k = {.controller = controller,
+			       .namespace = span_of("shop"),
+			       .name = span_of(name),
+			       .priority = priority,
+			       .primary_changed = changed,
+			       .cause = 2,
+			       .cause_kind = span_of("ConfigMap.v1"),
+			       .cause_namespace = span_of("shop"),
+			       .cause_name = span_of(name)};
+	return outbox_put(outbox, &k, false);
+}
+
+static void restart(void)
+{
+	outbox_free(outbox);
+	outbox = outbox_new(entries, ENTRIES, controllers);
+}
+
+Test(outbox, put_take_ack)
+{
+	uint32_t e[ENTRIES];
+	struct outbox_key k;
+	cr_assert_eq(outbox_take(outbox, NULL, 10, e), 0);
+	cr_assert_eq(put(0, "x", 0, true), 0);
+	cr_assert_eq(put(0, "y", -100, false), 0);
+	cr_assert_eq(outbox_take(outbox, NULL, 10, e), 2);
+	outbox_view(outbox, e[0], &k);
+	cr_assert(span_is(k.namespace, "shop") && span_is(k.name, "x") && k.priority == 0 &&
+		  k.primary_changed && k.cause == 2);
+	cr_assert(span_is(k.cause_kind, "ConfigMap.v1") && span_is(k.cause_namespace, "shop") &&
+		  span_is(k.cause_name, "x"));
+	outbox_view(outbox, e[1], &k);
+	cr_assert(span_is(k.name, "y") && k.priority == -100 && !k.primary_changed);
+	cr_assert(outbox_used(outbox) == 2 && outbox_waiting(outbox) == 0);
+	outbox_ack(outbox, e[0]);
+	outbox_return(outbox, e[1]);
+	cr_assert(outbox_used(outbox) == 1 && outbox_waiting(outbox) == 1);
+}
+
+Test(outbox, waiting_keys_merge_and_those_in_flight_do_not)
+{
+	uint32_t e[ENTRIES];
+	struct outbox_key k;
+	put(0, "x", -100, false);
+	put(0, "x", 5, true);
+	put(0, "x", -5, false);
+	put(1, "x", 0, false);
+	cr_assert_eq(outbox_waiting(outbox), 2);
+	cr_assert_eq(outbox_take(outbox, NULL, 10, e), 1); /* one controller at a time */
+	outbox_view(outbox, e[0], &k);
+	cr_assert(k.controller == 0 && k.priority == 5 && k.primary_changed);
+	put(0, "x", 0, false);
+	cr_assert_eq(outbox_waiting(outbox), 2);
+	outbox_return(outbox, e[0]); /* lost on the way: merged with the one that waits */
+	cr_assert_eq(outbox_used(outbox), 2);
+	bool skip[CACHE_CONTROLLERS] = {[1] = true};
+	cr_assert_eq(outbox_take(outbox, skip, 10, e), 1);
+	outbox_view(outbox, e[0], &k);
+	cr_assert(k.controller == 0 && k.priority == 5 && k.primary_changed);
+	cr_assert_eq(outbox_take(outbox, skip, 10, e), 0);
+}
+
+Test(outbox, a_restart_sends_what_was_not_acknowledged)
+{
+	uint32_t e[ENTRIES];
+	put(0, "sent", 0, false);
+	put(0, "acked", 0, false);
+	cr_assert_eq(outbox_take(outbox, NULL, 10, e), 2);
+	outbox_ack(outbox, e[1]);
+	put(1, "waits", 0, false);
+	restart();
+	cr_assert_eq(outbox_waiting(outbox), 2);
+	/* A controller that is no more has no keys; a damaged entry is none. */
+	controllers[1].name[0] = 0;
+	restart();
+	cr_assert_eq(outbox_waiting(outbox), 1);
+	cr_assert_eq(outbox_take(outbox, NULL, 10, e), 1);
+	entries[e[0]].lengths[1] = 600;
+	restart();
+	cr_assert_eq(outbox_waiting(outbox), 0);
+}
+
+Test(outbox, full_refuses_and_keeps_a_part_for_keys_that_must)
+{
+	char name[16];
+	int n = 0;
+	for (int rc = 0; rc == 0; n += rc == 0) {
+		snprintf(name, sizeof name, "n%d", n);
+		rc = put(0, name, 0, false);
+		cr_assert(rc == 0 || rc == -ENOSPC);
+	}
+	cr_assert_eq(n, ENTRIES - ENTRIES / 8);
+	cr_assert_eq(put(0, "n0", 0, true), 0); /* one that waits already needs no room */
+	struct outbox_key k = {.namespace = span_of("shop"), .name = span_of("gone")};
+	for (int i = 0; i < ENTRIES / 8; i++) {
+		snprintf(name, sizeof name, "must%d", i);
+		k.name = span_of(name);
+		cr_assert_eq(outbox_put(outbox, &k, true), 0);
+	}
+	k.name = span_of("one more");
+	cr_assert_eq(outbox_put(outbox, &k, true), -ENOSPC);
+	cr_assert_eq(outbox_room(outbox, true), 0);
+	outbox_drop(outbox, 0);
+	cr_assert_eq(outbox_used(outbox), 0);
+	cr_assert_eq(outbox_put(outbox, &k, true), 0);
+}
+
+Test(outbox, causes_that_find_no_room_are_left_out)
+{
+	char name[NAME_MAX_LEN + 1] = {0}, namespace[NAMESPACE_MAX_LEN + 1] = {0};
+	uint32_t e[2];
+	memset(name, 'n', NAME_MAX_LEN);
+	memset(namespace, 's', NAMESPACE_MAX_LEN);
+	struct outbox_key k = {.namespace = span_of(namespace),
+			       .name = span_of(name),
+			       .cause = 1,
+			       .cause_kind = span_of("Deployment.apps/v1"),
+			       .cause_namespace = span_of(namespace),
+			       .cause_name = span_of(name)},
+			  got;
+	cr_assert_eq(outbox_put(outbox, &k, false), 0);
+	cr_assert_eq(outbox_take(outbox, NULL, 1, e), 1);
+	outbox_view(outbox, e[0], &got);
+	cr_assert(span_eq(got.namespace, k.namespace) && span_eq(got.name, k.name) && got.cause == 1);
+	cr_assert(!got.cause_kind.len && !got.cause_name.len);
+}
+
+Test(outbox, order_is_kept_and_entries_come_back)
+{
+	uint32_t e[8];
+	char name[16];
+	struct outbox_key k;
+	for (int i = 0; i < 1000; i++) {
+		snprintf(name, sizeof name, "n%d", i);
+		cr_assert_eq(put((uint8_t)(i % 2), name, 0, false), 0);
+		if (i % 8 != 7)
+			continue;
+		for (int c = 0; c < 2; c++) {
+			cr_assert_eq(outbox_take(outbox, NULL, 8, e), 4);
+			for (int j = 0; j < 4; j++) {
+				snprintf(name, sizeof name, "n%d", i - 7 + c + j * 2);
+				outbox_view(outbox, e[j], &k);
+				cr_assert(span_is(k.name, name));
+				outbox_ack(outbox, e[j]);
+			}
+		}
+	}
+	cr_assert_eq(outbox_used(outbox), 0);
+}

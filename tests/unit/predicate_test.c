@@ -1,0 +1,256 @@
+/* Which events concern a controller: paths, objects as they are kept, predicates. */
+#include "watcher/predicate.h"
+#include <criterion/criterion.h>
+
+static struct err err;
+
+/* ---- paths ---- */
+
+static int join(void *ctx, struct span value)
+{
+	buf_span_add(ctx, value);
+	buf_putc(ctx, ' ');
+	return 0;
+}
+
+static void path_is(const char *path, const char *json, const char *values)
+{
+	struct path p;
+	struct buf b = {0};
+	cr_assert_eq(path_parse(path, &p, &err), 0, "%s", err.text);
+	cr_assert_eq(path_each(&p, span_of(json), join, &b), 0);
+	cr_assert_str_eq(buf_str(&b), values, "%s", path);
+	buf_done(&b);
+	path_done(&p);
+}
+
+Test(path, finds_values)
+{
+	path_is("spec.name", "{\"spec\":{\"name\":\"x\"}}", "\"x\" ");
+	path_is("spec.name", "{\"spec\":{}}", "");
+	path_is("spec.name", "{\"spec\":[{\"name\":\"x\"}]}", "");
+	path_is("spec.name", "{\"spec\":{\"name\":null}}", "");
+	path_is("spec.tls[*].secret", "{\"spec\":{\"tls\":[{\"secret\":\"a\"},{},{\"secret\":\"b\"}]}}",
+		"\"a\" \"b\" ");
+	path_is("spec.a[*][*]", "{\"spec\":{\"a\":[[1,2],3,[4]]}}", "1 2 4 ");
+	path_is("metadata.annotations['a.b/c']", "{\"metadata\":{\"annotations\":{\"a.b/c\":\"v\"}}}",
+		"\"v\" ");
+	path_is("['odd key'].x", "{\"odd key\":{\"x\":1.20}}", "1.20 ");
+	path_is("a[\"it's\"]", "{\"a\":{\"it's\":true}}", "true ");
+}
+
+Test(path, refuses_what_is_none)
+{
+	const char *const wrong[] = {"",      ".",     ".a",  "a.",  "a..b",  "a[",	 "a[]",	 "a[0]",
+				     "a['']", "a['x'", "[*]", "a b", "a[*]b", "a['b']c", "a.[*]"};
+	struct path p;
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		cr_assert_eq(path_parse(wrong[i], &p, &err), -EINVAL, "%s", wrong[i]);
+		cr_assert(strstr(err.text, "character"), "%s", err.text);
+	}
+	char deep[300] = "a";
+	for (int i = 0; i < 70; i++)
+		strcat(deep, ".a");
+	cr_assert_eq(path_parse(deep, &p, &err), -E2BIG);
+}
+
+/* ---- objects ---- */
+
+static struct object read_object(const char *json)
+{
+	static struct buf scratch[16];
+	static size_t next;
+	struct object o;
+	struct buf *b = &scratch[next++ % ARRAY_SIZE(scratch)];
+	buf_reset(b);
+	cr_assert_eq(object_read(span_of(json), b, &o, &err), 0, "%s", err.text);
+	return o;
+}
+
+Test(object, is_read)
+{
+	struct object o = read_object("{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":"
+				      "\"a\\u003cb\",\"namespace\":\"ns\",\"uid\":\"u\","
+				      "\"resourceVersion\":\"7\",\"generation\":3,\"deletionTimestamp\":"
+				      "\"2026-01-01T00:00:00Z\",\"labels\":{\"a\":\"b\"}}}");
+	cr_assert(span_is(o.name, "a<b") && span_is(o.namespace, "ns") && span_is(o.uid, "u") &&
+		  span_is(o.version, "7"));
+	cr_assert_eq(o.generation, 3);
+	cr_assert(span_is(o.deletion, "2026-01-01T00:00:00Z") && span_is(o.labels, "{\"a\":\"b\"}"));
+	o = read_object("{\"metadata\":{\"name\":\"a\",\"namespace\":null}}");
+	cr_assert_eq(o.generation, -1);
+	cr_assert(!o.deletion.at && !o.labels.at && o.namespace.at && !o.namespace.len);
+	struct buf b = {0};
+	const char *const wrong[] = {"{}",
+				     "[]",
+				     "{\"metadata\":{}}",
+				     "{\"metadata\":{\"name\":1}}",
+				     "{\"metadata\":{\"name\":\"\"}}",
+				     "{\"metadata\":{\"name\":\"a\",\"generation\":\"1\"}}"};
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
+		cr_assert_eq(object_read(span_of(wrong[i]), &b, &o, &err), -EINVAL, "%s", wrong[i]);
+	buf_done(&b);
+}
+
+static void normal_is(const char *json, bool strip, bool metadata_only, const char *want)
+{
+	struct buf b = {0};
+	object_normalize(span_of(json), "apps/v1", "Deployment", strip, metadata_only, &b);
+	cr_assert_str_eq(buf_str(&b), want);
+	cr_assert_eq(json_check(buf_span(&b), &err), 0, "%s", err.text);
+	buf_done(&b);
+}
+
+Test(object, looks_the_same_by_list_and_watch)
+{
+	normal_is("{\"metadata\":{\"name\":\"a\"},\"n\":9007199254740993}", false, false,
+		  "{\"apiVersion\":\"apps/"
+		  "v1\",\"kind\":\"Deployment\",\"metadata\":{\"name\":\"a\"},\"n\":9007199254740993}");
+	normal_is("{ \"metadata\":{\"name\":\"a\",\"managedFields\":[{}]}}", true, false,
+		  "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"metadata\":{\"name\":\"a\"}}");
+	normal_is("{\"kind\":\"Deployment\",\"apiVersion\":\"apps/"
+		  "v1\",\"metadata\":{\"name\":\"a\",\"managedFields\":[]}}",
+		  true, false,
+		  "{\"kind\":\"Deployment\",\"apiVersion\":\"apps/v1\",\"metadata\":{\"name\":\"a\"}}");
+	normal_is("{}", false, false, "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\"}");
+	normal_is("{\"kind\":\"Deployment\"}", false, false,
+		  "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\"}");
+}
+
+Test(object, metadata_only_keeps_nothing_else_whatever_the_server_sent)
+{
+	normal_is("{\"kind\":\"Secret\",\"apiVersion\":\"v1\",\"data\":{\"p\":\"c2VjcmV0\"},\"metadata\":{"
+		  "\"name\":\"a\",\"managedFields\":[1]}}",
+		  true, true,
+		  "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"metadata\":{\"name\":\"a\"}}");
+	normal_is("{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/"
+		  "v1\",\"metadata\":{\"name\":\"a\"}}",
+		  false, true,
+		  "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"metadata\":{\"name\":\"a\"}}");
+}
+
+/* ---- predicates ---- */
+
+#define OBJECT(version, generation, labels, annotations, rest)                                               \
+	read_object("{\"metadata\":{\"name\":\"a\",\"resourceVersion\":\"" version                           \
+		    "\",\"generation\":" generation ",\"labels\":{" labels "},\"annotations\":{" annotations \
+		    "}" rest "},\"spec\":{\"replicas\":" generation ",\"mode\":\"" version "\"}}")
+
+static bool passes(enum config_predicate_type type, const struct object *a, const struct object *b)
+{
+	struct config_predicate c = {.type = type};
+	struct predicate p;
+	cr_assert_eq(predicate_init(&p, &c, &err), 0);
+	bool passed = predicate_passes(&p, a, b);
+	predicate_done(&p);
+	return passed;
+}
+
+Test(predicate, changes_filter_updates_only)
+{
+	const enum config_predicate_type types[] = {
+	    PREDICATE_GENERATION_CHANGED, PREDICATE_RESOURCE_VERSION_CHANGED, PREDICATE_LABEL_CHANGED,
+	    PREDICATE_ANNOTATION_CHANGED, PREDICATE_DEFAULT_CUSTOM};
+	struct object a = OBJECT("1", "1", "", "", ""), same = OBJECT("1", "1", "", "", ""),
+		      version = OBJECT("2", "1", "", "", "");
+	struct object generation = OBJECT("2", "2", "", "", ""),
+		      label = OBJECT("2", "1", "\"x\":\"y\"", "", "");
+	struct object annotation = OBJECT("2", "1", "", "\"x\":\"y\"", ""),
+		      finalizer = OBJECT("2", "1", "", "", ",\"finalizers\":[\"f/f\"]");
+	struct object deleted = OBJECT("2", "1", "", "", ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"");
+	const struct {
+		const struct object *to;
+		bool want[5];
+	} rows[] = {{&same, {0, 0, 0, 0, 0}},	    {&version, {0, 1, 0, 0, 0}},
+		    {&generation, {1, 1, 0, 0, 1}}, {&label, {0, 1, 1, 0, 1}},
+		    {&annotation, {0, 1, 0, 1, 1}}, {&finalizer, {0, 1, 0, 0, 1}},
+		    {&deleted, {0, 1, 0, 0, 1}}};
+	for (size_t t = 0; t < ARRAY_SIZE(types); t++) {
+		for (size_t r = 0; r < ARRAY_SIZE(rows); r++)
+			cr_assert_eq(passes(types[t], &a, rows[r].to), rows[r].want[t], "type %zu row %zu", t,
+				     r);
+		cr_assert(passes(types[t], NULL, &a) && passes(types[t], &a, NULL));
+	}
+}
+
+Test(predicate, generation_changed_drops_updates_of_kinds_without_one)
+{
+	struct object a = read_object("{\"metadata\":{\"name\":\"a\",\"resourceVersion\":\"1\"}}");
+	struct object b = read_object("{\"metadata\":{\"name\":\"a\",\"resourceVersion\":\"2\"}}");
+	cr_assert(!passes(PREDICATE_GENERATION_CHANGED, &a, &b));
+	cr_assert(passes(PREDICATE_RESOURCE_VERSION_CHANGED, &a, &b));
+}
+
+Test(predicate, and_or_not)
+{
+	struct config_predicate changed[] = {{.type = PREDICATE_GENERATION_CHANGED},
+					     {.type = PREDICATE_LABEL_CHANGED}};
+	struct config_predicate any = {.type = PREDICATE_OR, .children = changed, .count = 2};
+	struct config_predicate all = {.type = PREDICATE_AND, .children = changed, .count = 2};
+	struct config_predicate none = {.type = PREDICATE_NOT, .children = &any, .count = 1};
+	struct object a = OBJECT("1", "1", "", "", ""), g = OBJECT("2", "2", "", "", ""),
+		      gl = OBJECT("2", "2", "\"x\":\"\"", "", "");
+	struct predicate p[3];
+	const struct config_predicate *c[] = {&any, &all, &none};
+	for (int i = 0; i < 3; i++)
+		cr_assert_eq(predicate_init(&p[i], c[i], &err), 0);
+	cr_assert(predicate_passes(&p[0], &a, &g) && !predicate_passes(&p[1], &a, &g) &&
+		  !predicate_passes(&p[2], &a, &g));
+	cr_assert(predicate_passes(&p[1], &a, &gl));
+	cr_assert(!predicate_passes(&p[0], &a, &a) && predicate_passes(&p[2], &a, &a));
+	cr_assert(!predicate_passes(&p[2], NULL, &a)); /* not turns creates around too */
+	for (int i = 0; i < 3; i++)
+		predicate_done(&p[i]);
+}
+
+static bool field(enum config_field_op op, const char *path, bool wanted, char **values,
+		  const struct object *a, const struct object *b)
+{
+	struct config_predicate c = {
+	    .type = PREDICATE_FIELD, .op = op, .text = (char *)path, .wanted = wanted, .values = values};
+	struct predicate p;
+	cr_assert_eq(predicate_init(&p, &c, &err), 0, "%s", err.text);
+	bool passed = predicate_passes(&p, a, b);
+	predicate_done(&p);
+	return passed;
+}
+
+Test(predicate, field)
+{
+	struct object a = OBJECT("1", "1", "\"tier\":\"web\"", "", ""),
+		      b = OBJECT("2", "2", "\"tier\":\"db\"", "", "");
+	char *one[] = {"1", "x", NULL}, *web[] = {"web", NULL};
+	cr_assert(field(FIELD_IN, "spec.replicas", true, one, NULL, &a));
+	cr_assert(!field(FIELD_IN, "spec.replicas", true, one, &a, &b)); /* the new object counts */
+	cr_assert(field(FIELD_IN, "metadata.labels.tier", true, web, &a, NULL));
+	cr_assert(!field(FIELD_IN, "spec.absent", true, one, NULL, &a));
+	cr_assert(field(FIELD_NOT_IN, "spec.absent", true, one, NULL, &a));
+	cr_assert(field(FIELD_NOT_IN, "spec.replicas", true, one, &a, &b) &&
+		  !field(FIELD_NOT_IN, "spec.replicas", true, one, &b, &a));
+	cr_assert(field(FIELD_EXISTS, "spec.mode", true, NULL, NULL, &a) &&
+		  !field(FIELD_EXISTS, "spec.mode", false, NULL, NULL, &a));
+	cr_assert(field(FIELD_EXISTS, "spec.none", false, NULL, NULL, &a) &&
+		  !field(FIELD_EXISTS, "spec.none", true, NULL, NULL, &a));
+	cr_assert(field(FIELD_CHANGED, "spec.replicas", true, NULL, &a, &b) &&
+		  !field(FIELD_CHANGED, "metadata.name", true, NULL, &a, &b));
+	cr_assert(field(FIELD_CHANGED, "metadata.name", false, NULL, &a, &b));
+	cr_assert(field(FIELD_CHANGED, "spec.replicas", true, NULL, NULL, &a) &&
+		  field(FIELD_CHANGED, "spec.replicas", true, NULL, &a, NULL));
+}
+
+Test(predicate, label_selector)
+{
+	struct config_predicate c = {.type = PREDICATE_LABEL_SELECTOR, .text = "tier=web"};
+	struct predicate p;
+	struct object web = OBJECT("1", "1", "\"tier\":\"web\"", "", ""),
+		      db = OBJECT("2", "1", "\"tier\":\"db\"", "", "");
+	struct object none = read_object("{\"metadata\":{\"name\":\"a\"}}");
+	cr_assert_eq(predicate_init(&p, &c, &err), 0);
+	cr_assert(predicate_passes(&p, NULL, &web) && !predicate_passes(&p, NULL, &db) &&
+		  !predicate_passes(&p, NULL, &none));
+	cr_assert(!predicate_passes(&p, &web, &db) && predicate_passes(&p, &db, &web) &&
+		  predicate_passes(&p, &web, NULL));
+	predicate_done(&p);
+	c.text = "a in (";
+	cr_assert_eq(predicate_init(&p, &c, &err), -EINVAL);
+}

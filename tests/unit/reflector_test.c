@@ -1,0 +1,180 @@
+/* What a list-and-watch stream does next, for everything that can happen to it. */
+#include "watcher/reflector.h"
+#include <criterion/criterion.h>
+
+#define MS INT64_C(1000000)
+
+static struct reflector r;
+static struct reflector_output out;
+
+static void happens(enum reflector_event event)
+{
+	out = reflector_next(
+	    &r, &(struct reflector_input){
+		    .event = event, .retry_after_ns = -1, .lived_ns = 60 * NS_PER_S, .events = 1});
+}
+
+static void setup(void)
+{
+	reflector_init(&r);
+}
+static void watching(void)
+{
+	reflector_init(&r);
+	happens(REFLECTOR_SERVED);
+	happens(REFLECTOR_LISTED);
+	happens(REFLECTOR_PROGRESS);
+}
+
+TestSuite(reflector, .init = setup);
+
+Test(reflector, discovers_lists_watches)
+{
+	cr_assert_eq(r.phase, REFLECTOR_DISCOVER);
+	happens(REFLECTOR_SERVED);
+	cr_assert(out.phase == REFLECTOR_LIST && out.wait_ns == 0);
+	happens(REFLECTOR_LISTED);
+	cr_assert(out.phase == REFLECTOR_WATCH && out.wait_ns == 0 && !out.relist);
+}
+
+Test(reflector, a_watch_that_ends_is_resumed_at_once)
+{
+	watching();
+	happens(REFLECTOR_ENDED);
+	cr_assert(out.phase == REFLECTOR_WATCH && out.wait_ns == 0 && !out.relist);
+	happens(REFLECTOR_IDLE);
+	cr_assert(out.phase == REFLECTOR_WATCH && out.wait_ns == 0 && !out.relist);
+}
+
+Test(reflector, a_watch_that_closes_at_once_is_too_short)
+{
+	watching();
+	struct reflector_input in = {.event = REFLECTOR_ENDED, .retry_after_ns = -1, .lived_ns = 999 * MS};
+	out = reflector_next(&r, &in);
+	cr_assert(out.phase == REFLECTOR_LIST && out.relist);
+	cr_assert_eq(out.wait_ns, 800 * MS);
+	watching();
+	in.events = 1;
+	out = reflector_next(&r, &in);
+	cr_assert(out.phase == REFLECTOR_WATCH && out.wait_ns == 0);
+	watching();
+	in = (struct reflector_input){.event = REFLECTOR_ENDED, .retry_after_ns = -1, .lived_ns = 1000 * MS};
+	out = reflector_next(&r, &in);
+	cr_assert(out.phase == REFLECTOR_WATCH && out.wait_ns == 0);
+}
+
+Test(reflector, expired_relists_at_once_and_then_with_backoff)
+{
+	watching();
+	happens(REFLECTOR_EXPIRED);
+	cr_assert(out.phase == REFLECTOR_LIST && out.wait_ns == 0 && out.relist);
+	happens(REFLECTOR_EXPIRED); /* a page of the list */
+	cr_assert(out.phase == REFLECTOR_LIST && out.wait_ns == 800 * MS);
+	happens(REFLECTOR_LISTED);
+	happens(REFLECTOR_EXPIRED); /* again without progress */
+	cr_assert(out.phase == REFLECTOR_LIST && out.wait_ns == 1600 * MS);
+	happens(REFLECTOR_LISTED);
+	happens(REFLECTOR_PROGRESS);
+	happens(REFLECTOR_EXPIRED);
+	cr_assert_eq(out.wait_ns, 0);
+}
+
+Test(reflector, backoff_doubles_to_a_cap_and_progress_resets_it)
+{
+	watching();
+	const int64_t want[] = {800, 1600, 3200, 6400, 12800, 25600, 30000, 30000};
+	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
+		happens(REFLECTOR_UNREACHABLE);
+		cr_assert_eq(out.wait_ns, want[i] * MS, "%zu", i);
+		cr_assert(out.phase == REFLECTOR_WATCH && !out.relist);
+	}
+	happens(REFLECTOR_PROGRESS);
+	happens(REFLECTOR_UNREACHABLE);
+	cr_assert_eq(out.wait_ns, 800 * MS);
+	/* Jitter: up to twice as long. */
+	out = reflector_next(&r, &(struct reflector_input){
+				     .event = REFLECTOR_UNREACHABLE, .retry_after_ns = -1, .random = 0.5});
+	cr_assert_eq(out.wait_ns, 2400 * MS);
+}
+
+Test(reflector, a_list_alone_does_not_reset_the_backoff)
+{
+	watching();
+	struct reflector_input at_once = {.event = REFLECTOR_ENDED, .retry_after_ns = -1};
+	int64_t last = 0;
+	for (int i = 0; i < 4; i++) {
+		out = reflector_next(&r, &at_once);
+		cr_assert_eq(out.phase, REFLECTOR_LIST);
+		cr_assert_gt(out.wait_ns, last);
+		last = out.wait_ns;
+		happens(REFLECTOR_LISTED);
+	}
+}
+
+Test(reflector, retry_after_is_the_least)
+{
+	watching();
+	out = reflector_next(
+	    &r, &(struct reflector_input){.event = REFLECTOR_BUSY, .retry_after_ns = 7 * NS_PER_S});
+	cr_assert(out.wait_ns == 7 * NS_PER_S && out.phase == REFLECTOR_WATCH);
+	out = reflector_next(&r, &(struct reflector_input){.event = REFLECTOR_BUSY, .retry_after_ns = 1});
+	cr_assert_eq(out.wait_ns, 1600 * MS);
+}
+
+Test(reflector, not_served_is_asked_again_every_ten_seconds)
+{
+	happens(REFLECTOR_NOT_SERVED);
+	cr_assert(out.phase == REFLECTOR_DISCOVER && out.wait_ns == 10 * NS_PER_S);
+	out = reflector_next(&r, &(struct reflector_input){
+				     .event = REFLECTOR_NOT_SERVED, .retry_after_ns = -1, .random = 0.5});
+	cr_assert_eq(out.wait_ns, 11 * NS_PER_S);
+	/* One that went while it was watched. */
+	watching();
+	happens(REFLECTOR_NOT_SERVED);
+	cr_assert(out.phase == REFLECTOR_DISCOVER && out.relist && out.wait_ns == 800 * MS);
+}
+
+Test(reflector, a_watch_that_is_refused_keeps_its_place_for_a_while)
+{
+	watching();
+	for (int i = 0; i < 4; i++) {
+		happens(REFLECTOR_REFUSED);
+		cr_assert(out.phase == REFLECTOR_WATCH && !out.relist);
+	}
+	happens(REFLECTOR_REFUSED); /* no 410 ever comes from some servers */
+	cr_assert(out.phase == REFLECTOR_LIST && out.relist);
+}
+
+Test(reflector, nonsense_and_a_full_cache_relist)
+{
+	watching();
+	happens(REFLECTOR_NONSENSE);
+	cr_assert(out.phase == REFLECTOR_LIST && out.relist && out.wait_ns > 0);
+	watching();
+	happens(REFLECTOR_CACHE_FULL);
+	cr_assert(out.phase == REFLECTOR_LIST && out.relist && out.wait_ns > 0);
+	watching();
+	happens(REFLECTOR_OUTBOX_FULL); /* the event comes again from the same resourceVersion */
+	cr_assert(out.phase == REFLECTOR_WATCH && !out.relist && out.wait_ns > 0);
+}
+
+Test(reflector, every_event_in_every_phase_has_a_next_step)
+{
+	for (int phase = REFLECTOR_DISCOVER; phase <= REFLECTOR_WATCH; phase++)
+		for (int e = 0; e <= REFLECTOR_OUTBOX_FULL; e++) {
+			r = (struct reflector){.phase = (enum reflector_phase)phase,
+					       .has_version = phase == REFLECTOR_WATCH};
+			happens((enum reflector_event)e);
+			cr_assert(out.phase <= REFLECTOR_WATCH && out.wait_ns >= 0 &&
+				  out.wait_ns <= 60 * NS_PER_S);
+			/* Never a watch without a version. */
+			cr_assert(out.phase != REFLECTOR_WATCH || r.has_version, "phase %d event %s", phase,
+				  reflector_event_name((enum reflector_event)e));
+		}
+}
+
+Test(reflector, watch_seconds)
+{
+	cr_assert_eq(reflector_watch_seconds(0), 300);
+	cr_assert_eq(reflector_watch_seconds(0.9999999), 600);
+}
