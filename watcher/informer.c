@@ -257,9 +257,11 @@ bool informer_synced(const struct informer *i)
 
 bool informer_blocked(const struct informer *i)
 {
-	for (size_t n = 0; n < i->n_streams; n++)
-		if (!i->streams[n].dormant && !i->streams[n].listed && i->streams[n].told)
+	for (size_t n = 0; n < i->n_streams; n++) {
+		const struct stream *s = &i->streams[n];
+		if (!s->dormant && !s->listed && !s->exchange && s->state != WIRE_STATE_OK)
 			return true;
+	}
 	return false;
 }
 

@@ -91,11 +91,13 @@ static struct readiness readiness(const struct watcher *w)
 	struct readiness r = {.tables = w->n_informers, .ready = true};
 	for (size_t i = 0; i < w->n_informers; i++) {
 		const struct informer *f = w->informers[i];
-		bool listed = true;
-		for (size_t n = 0; n < f->n_streams; n++)
+		bool listed = true, told = false;
+		for (size_t n = 0; n < f->n_streams; n++) {
 			listed = listed && (f->streams[n].listed || f->streams[n].dormant);
+			told = told || f->streams[n].told;
+		}
 		r.synced += listed;
-		r.ready = r.ready && (listed || informer_blocked(f));
+		r.ready = r.ready && (listed || told);
 	}
 	return r;
 }

@@ -140,8 +140,9 @@ int informer_sweep(struct informer *i, struct span namespace, uint32_t epoch, st
 		   struct err *err);
 /* Every stream has its first list now, or had it before a restart. */
 bool informer_synced(const struct informer *i);
-bool informer_blocked(const struct informer *i); /* cannot sync for now, and that is reported */
-void informer_index(struct informer *i);	 /* builds references from the cache */
+bool informer_blocked(
+    const struct informer *i);		 /* has no first list, waits after a failure, and that is reported */
+void informer_index(struct informer *i); /* builds references from the cache */
 
 /* The key set of one sub for a create of this object, as a sweep makes it. */
 void sub_keys_of_create(struct sub *s, const struct object *o, struct keys *out);

@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+"""An API server that lists and watches, and misbehaves on demand. For the process tests of the watcher.
+
+watch_server.py FOLDER
+
+Writes its port to FOLDER/port. Holds ConfigMaps, Secrets and Websites (all namespaced). The test speaks to it by
+POST /control with one JSON object:
+
+  {"op": "put", "kind": K, "namespace": N, "name": X, ...}    more members go into the object; "uid": another uid
+  {"op": "put", "count": 1000, ...}                           X0, X1, ...
+  {"op": "delete", "kind": K, "namespace": N, "name": X}
+  {"op": "fail", "kind": K, "verb": "list"|"watch"|"discover"|"page2", "status": S, "times": T, "retryAfter": R}
+                                 S: an HTTP status, or "html", "empty", "object" (200 with nonsense), "close" (no answer)
+  {"op": "watches", "kind": K, "how": "end"|"cut"|"error410"|"error500"|"garbage"|"bookmark"|"silent"|"speak"}
+  {"op": "compact"}                                           what happened before is forgotten: resume gets 410
+  {"op": "serve", "kind": K, "served": true|false}
+  {"op": "log"}                                               answers with the requests since the last one
+"""
+import http.server
+import json
+import os
+import socket
+import sys
+import threading
+import time
+import urllib.parse
+
+folder = sys.argv[1]
+lock = threading.Condition()
+version = 1000
+compacted = 0
+expired = {}      # how an expired watch is told: kind -> "http" or "stream"
+PLURAL = {"ConfigMap": "configmaps", "Secret": "secrets", "Website": "websites"}
+GROUP = {"ConfigMap": "v1", "Secret": "v1", "Website": "example.com/v1"}
+objects = {k: {} for k in PLURAL}
+served = {"ConfigMap": True, "Secret": True, "Website": True}
+history = []      # (version, kind, type, text)
+fails = []
+requests = []
+watches = {k: [] for k in PLURAL}
+
+
+def status(code, reason, message):
+    return json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
+                       "message": message})
+
+
+def change(kind, what, obj):
+    global version
+    version += 1
+    obj["metadata"]["resourceVersion"] = str(version)
+    history.append((version, kind, what, json.dumps(obj)))
+    lock.notify_all()
+
+
+def put(c):
+    kind, space, name = c["kind"], c["namespace"], c["name"]
+    old = objects[kind].get((space, name))
+    meta = {"namespace": space, "name": name}
+    meta.update(c.get("metadata", {}))
+    meta["uid"] = c.get("uid", old["metadata"]["uid"] if old else "uid-%s-%s" % (space, name))
+    meta["managedFields"] = [{"manager": "test", "operation": "Update"}]
+    obj = {"apiVersion": GROUP[kind], "kind": kind, "metadata": meta}
+    obj.update({k: v for k, v in c.items() if k not in ("op", "kind", "namespace", "name", "uid", "metadata", "count")})
+    objects[kind][(space, name)] = obj
+    change(kind, "MODIFIED" if old else "ADDED", obj)
+
+
+def control(c):
+    global compacted
+    op = c["op"]
+    if op == "put" and "count" in c:
+        for i in range(c["count"]):
+            put(dict(c, name=c["name"] + str(i)))
+    elif op == "put":
+        put(c)
+    elif op == "delete":
+        change(c["kind"], "DELETED", objects[c["kind"]].pop((c["namespace"], c["name"])))
+    elif op == "forget":  # gone without an event, as in a gap
+        objects[c["kind"]].pop((c["namespace"], c["name"]))
+    elif op == "fail":
+        fails.append(dict(c, times=c.get("times", 1)))
+    elif op == "heal":
+        fails.clear()
+    elif op == "watches":
+        for w in watches[c["kind"]]:
+            w.append(c["how"])
+    elif op == "compact":
+        compacted = version
+        history.clear()
+        for k in PLURAL:
+            expired[k] = c.get("how", "http")
+    elif op == "serve":
+        served[c["kind"]] = c["served"]
+    answer = {"version": version, "requests": list(requests), "watches": {k: len(w) for k, w in watches.items()}}
+    if op == "log":
+        requests.clear()
+    lock.notify_all()
+    return answer
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args):
+        pass
+
+    def answer(self, code, text, extra=()):
+        body = text.encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        for name, value in extra:
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with lock:
+            answer = control(body)
+        self.answer(200, json.dumps(answer))
+
+    def failed(self, kind, verb):
+        with lock:
+            for f in fails:
+                if f["kind"] == kind and f["verb"] == verb and f["times"] > 0:
+                    f["times"] -= 1
+                    break
+            else:
+                return False
+        what = f["status"]
+        if what == "html":
+            self.answer(200, "<html>please log in</html>")
+        elif what == "empty":
+            self.answer(200, "")
+        elif what == "object":
+            self.answer(200, "{}")
+        elif what == "success":
+            self.answer(200, '{"kind":"Status","apiVersion":"v1","status":"Success","metadata":{"resourceVersion":"1"}}')
+        elif what == "close":
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+        else:
+            extra = [("Retry-After", str(f["retryAfter"]))] if "retryAfter" in f else []
+            self.answer(what, status(what, f.get("reason", "Test"), "planted by the test"), extra)
+        return True
+
+    def do_GET(self):
+        url = urllib.parse.urlparse(self.path)
+        query = dict(urllib.parse.parse_qsl(url.query))
+        for api, path in (("v1", "/api/v1"), ("example.com/v1", "/apis/example.com/v1")):
+            if url.path == path:
+                return self.discover(api)
+            for kind, plural in PLURAL.items():
+                if GROUP[kind] != api:
+                    continue
+                parts = url.path[len(path) + 1:].split("/")
+                if url.path == path + "/" + plural:
+                    return self.collection(kind, None, query)
+                if url.path.startswith(path + "/namespaces/") and len(parts) == 3 and parts[2] == plural:
+                    return self.collection(kind, parts[1], query)
+        self.answer(404, status(404, "NotFound", "no such path"))
+
+    def discover(self, api):
+        kinds = [k for k in PLURAL if GROUP[k] == api]
+        for k in kinds:
+            if self.failed(k, "discover"):
+                return
+        kinds = [k for k in kinds if served[k]]
+        if not kinds:
+            return self.answer(404, "404 page not found\n")
+        self.answer(200, json.dumps({"kind": "APIResourceList", "groupVersion": api, "resources": [
+            {"name": PLURAL[k], "kind": k, "namespaced": True, "verbs": ["list", "watch"]} for k in kinds]}))
+
+    def collection(self, kind, space, query):
+        verb = "watch" if query.get("watch") == "true" else "list"
+        with lock:
+            requests.append({"verb": verb, "kind": kind, "namespace": space, "query": query,
+                             "accept": self.headers["Accept"], "time": time.monotonic()})
+        if not served[kind]:
+            return self.answer(404, status(404, "NotFound", "the server could not find the requested resource"))
+        if self.failed(kind, "page2" if "continue" in query else verb):
+            return
+        if verb == "watch":
+            self.watch(kind, space, query)
+        else:
+            self.list(kind, space, query)
+
+    def list(self, kind, space, query):
+        with lock:
+            at, now = 0, version
+            if "continue" in query:
+                at, now = (int(x) for x in query["continue"].split("."))
+            names = sorted(n for n in objects[kind] if space is None or n[0] == space)
+            page = names[at:at + int(query["limit"])]
+            items = [{k: v for k, v in objects[kind][n].items() if k not in ("apiVersion", "kind")} for n in page]
+            rest = len(names) - at - len(page)
+            meta = {"resourceVersion": str(now)}
+            if rest > 0:
+                meta["continue"] = "%d.%d" % (at + len(page), now)
+            text = json.dumps({"kind": kind + "List", "apiVersion": GROUP[kind], "metadata": meta, "items": items})
+        self.answer(200, text)
+
+    def send_event(self, what, text, cut=False):
+        line = '{"type":"%s","object":%s}\n' % (what, text)
+        if cut:
+            line = line[:len(line) // 2]
+        data = line.encode()
+        self.wfile.write(b"%x\r\n" % len(data) + data + b"\r\n")
+        self.wfile.flush()
+
+    def watch(self, kind, space, query):
+        since = int(query["resourceVersion"])
+        with lock:
+            if since < compacted and expired.get(kind) == "http":
+                gone = True
+            else:
+                gone = False
+                orders = []
+                watches[kind].append(orders)
+        if gone:
+            return self.answer(410, status(410, "Expired", "too old resource version: %d (%d)" % (since, compacted)))
+        try:
+            self.watch_loop(kind, space, since, orders)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        finally:
+            with lock:
+                watches[kind].remove(orders)
+            self.close_connection = True
+
+    def watch_loop(self, kind, space, since, orders):
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.wfile.flush()
+        if since < compacted:
+            self.send_event("ERROR", status(410, "Expired", "too old resource version"))
+            self.wfile.write(b"0\r\n\r\n")
+            return
+        while True:
+            with lock:
+                new = [h for h in history if h[0] > since and h[1] == kind and
+                       (space is None or json.loads(h[3])["metadata"]["namespace"] == space)]
+                todo = list(orders)
+                orders.clear()
+                if not new and not todo:
+                    lock.wait(0.2)
+                    if self.gone():
+                        return
+                    continue
+                now = version
+            for h in new:
+                self.send_event(h[2], h[3])
+                since = h[0]
+            for how in todo:
+                if how == "bookmark":
+                    self.send_event("BOOKMARK", json.dumps({"kind": kind, "apiVersion": GROUP[kind],
+                                                            "metadata": {"resourceVersion": str(now)}}))
+                elif how == "end":
+                    self.wfile.write(b"0\r\n\r\n")
+                    return
+                elif how == "cut":
+                    self.send_event("MODIFIED", json.dumps({"metadata": {"name": "half", "namespace": "shop"}}), cut=True)
+                    self.connection.shutdown(socket.SHUT_RDWR)
+                    return
+                elif how == "garbage":
+                    self.wfile.write(b"8\r\nnot json\r\n")
+                    return
+                elif how.startswith("error"):
+                    code = int(how[5:])
+                    self.send_event("ERROR", status(code, "Expired" if code == 410 else "InternalError", "planted by the test"))
+                    self.wfile.write(b"0\r\n\r\n")
+                    return
+
+    def gone(self):
+        self.connection.setblocking(False)
+        try:
+            return self.connection.recv(1) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        finally:
+            self.connection.setblocking(True)
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+
+server = Server(("127.0.0.1", 0), Handler)
+with open(os.path.join(folder, "port.new"), "w") as f:
+    f.write(str(server.server_address[1]))
+os.rename(os.path.join(folder, "port.new"), os.path.join(folder, "port"))
+server.serve_forever()
