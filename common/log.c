@@ -13,11 +13,10 @@
 
 enum {
 	LINE_MAX_BYTES = 8192,
-	LINE_RESERVE = 16, /* what must fit behind a cut: the mark, a quote, a brace, the line's end */
+	LINE_RESERVE = 16, /* what must fit behind a cut: a quote, the mark, the line's end */
 	FIELDS_MAX = 32,
 	UTF8_MAX = 4,
 };
-static const char cut_mark[] = "[cut]";
 
 /* A line under construction: pieces are put whole or not at all, and after one that did not fit nothing more
  * is. */
@@ -95,7 +94,8 @@ uint64_t log_lost(void)
 
 static void put(struct line *l, const char *bytes, size_t n)
 {
-	if (l->cut || n > LINE_MAX_BYTES - LINE_RESERVE - l->len) {
+	/* A closing quote may have gone into the reserve: l->len alone can be above the limit. */
+	if (l->cut || l->len + n > LINE_MAX_BYTES - LINE_RESERVE) {
 		l->cut = true;
 		return;
 	}
@@ -103,7 +103,7 @@ static void put(struct line *l, const char *bytes, size_t n)
 	l->len += n;
 }
 
-static void puts_line(struct line *l, const char *text)
+static void put_text(struct line *l, const char *text)
 {
 	put(l, text, strlen(text));
 }
@@ -142,13 +142,13 @@ static void put_escaped(struct line *l, struct span value, enum quoting quoting)
 		unsigned c = code_point((const unsigned char *)at, n);
 		char escaped[8];
 		if (!n && quoting == QUOTE_JSON)
-			puts_line(l, "\xef\xbf\xbd");
+			put_text(l, "\xef\xbf\xbd");
 		else if (!n)
 			put(l, escaped, (size_t)snprintf(escaped, sizeof escaped, "\\x%02x", byte));
 		else if (c == '\n')
-			puts_line(l, "\\n");
+			put_text(l, "\\n");
 		else if (c == '\t')
-			puts_line(l, "\\t");
+			put_text(l, "\\t");
 		else if (must_escape(c))
 			put(l, escaped, (size_t)snprintf(escaped, sizeof escaped, "\\u%04x", c));
 		else if (quoting != QUOTE_NONE && (byte == '"' || byte == '\\'))
@@ -157,8 +157,6 @@ static void put_escaped(struct line *l, struct span value, enum quoting quoting)
 			put(l, at, n);
 		i += n ? n : 1;
 	}
-	if (l->cut)
-		close_line(l, cut_mark);
 }
 
 /* A value without blanks, quotes, '=' and bytes to escape can stand bare after its key. */
@@ -174,13 +172,15 @@ static bool is_bare(struct span value)
 	return value.len > 0;
 }
 
-static void put_quoted(struct line *l, struct span value, enum quoting quoting)
+/* False: not even its beginning fits. */
+static bool put_quoted(struct line *l, struct span value, enum quoting quoting)
 {
-	puts_line(l, "\"");
+	put_text(l, "\"");
 	if (l->cut)
-		return;
+		return false;
 	put_escaped(l, value, quoting);
 	close_line(l, "\"");
+	return true;
 }
 
 /* The field's value as text; a number and an errno are written to scratch. */
@@ -205,9 +205,9 @@ static void put_fields_text(struct line *l, const struct log_field *fields)
 	char scratch[128];
 	for (const struct log_field *f = fields; f->name && !l->cut; f++) {
 		struct span value = field_text(f, scratch);
-		puts_line(l, " ");
-		puts_line(l, f->name);
-		puts_line(l, "=");
+		put_text(l, " ");
+		put_text(l, f->name);
+		put_text(l, "=");
 		if (is_bare(value))
 			put_escaped(l, value, QUOTE_NONE);
 		else
@@ -215,21 +215,26 @@ static void put_fields_text(struct line *l, const struct log_field *fields)
 	}
 }
 
+/* A member is there with its value, or with the beginning of its text, or not at all: the line is JSON
+ * wherever it was cut. */
 static void put_fields_json(struct line *l, const struct log_field *fields)
 {
 	char scratch[128];
 	for (const struct log_field *f = fields; f->name && !l->cut; f++) {
 		struct span value = field_text(f, scratch);
 		size_t before = l->len;
-		puts_line(l, ",\"");
-		puts_line(l, f->name);
-		puts_line(l, "\":");
-		if (f->kind == LOG_INT)
+		put_text(l, ",\"");
+		put_text(l, f->name);
+		put_text(l, "\":");
+		bool whole = !l->cut;
+		if (f->kind == LOG_INT) {
 			put(l, value.at, value.len);
-		else
-			put_quoted(l, value, QUOTE_JSON);
-		if (l->cut && l->at[l->len - 1] != '"')
-			l->len = before; /* not even a part of the value fits: the member goes as a whole */
+			whole = !l->cut;
+		} else if (whole) {
+			whole = put_quoted(l, value, QUOTE_JSON);
+		}
+		if (!whole)
+			l->len = before;
 	}
 }
 
@@ -240,7 +245,7 @@ static void put_time(struct line *l)
 	format_rfc3339(now / NS_PER_S, time);
 	snprintf(fraction, sizeof fraction, ".%03dZ", (int)(now % NS_PER_S / NS_PER_MS) % 1000);
 	put(l, time, 19);
-	puts_line(l, fraction);
+	put_text(l, fraction);
 }
 
 /* ---- writing it ---- */
@@ -265,30 +270,30 @@ static void write_text(enum log_level level, const char *message, const struct l
 {
 	struct line l = {.len = 0};
 	put_time(&l);
-	puts_line(&l, " ");
-	puts_line(&l, level_names[level]);
-	puts_line(&l, " ");
-	puts_line(&l, program);
-	puts_line(&l, " ");
+	put_text(&l, " ");
+	put_text(&l, level_names[level]);
+	put_text(&l, " ");
+	put_text(&l, program);
+	put_text(&l, " ");
 	put_escaped(&l, span_of(message), QUOTE_NONE);
 	put_fields_text(&l, fields);
-	close_line(&l, "\n");
+	close_line(&l, l.cut ? " [cut]\n" : "\n");
 	write_line(&l);
 }
 
 static void write_json(enum log_level level, const char *message, const struct log_field *fields)
 {
 	struct line l = {.len = 0};
-	puts_line(&l, "{\"time\":\"");
+	put_text(&l, "{\"time\":\"");
 	put_time(&l);
-	puts_line(&l, "\",\"level\":\"");
-	puts_line(&l, level_names[level]);
-	puts_line(&l, "\",\"program\":");
+	put_text(&l, "\",\"level\":\"");
+	put_text(&l, level_names[level]);
+	put_text(&l, "\",\"program\":");
 	put_quoted(&l, span_of(program), QUOTE_JSON);
-	puts_line(&l, ",\"msg\":");
+	put_text(&l, ",\"msg\":");
 	put_quoted(&l, span_of(message), QUOTE_JSON);
 	put_fields_json(&l, fields);
-	close_line(&l, "}\n");
+	close_line(&l, l.cut ? ",\"cut\":true}\n" : "}\n");
 	write_line(&l);
 }
 
@@ -302,9 +307,10 @@ static int write_journal(enum log_level level, const char *message, const struct
 	char priority[16], identifier[64], scratch[128];
 	int n = 0;
 
-	puts_line(&text, "MESSAGE=");
+	put_text(&text, "MESSAGE=");
 	put_escaped(&text, span_of(message), QUOTE_NONE);
 	put_fields_text(&text, fields);
+	close_line(&text, text.cut ? " [cut]" : "");
 	iov[n++] = (struct iovec){text.at, text.len};
 	snprintf(priority, sizeof priority, "PRIORITY=%d", priorities[level]);
 	iov[n++] = (struct iovec){priority, strlen(priority)};
@@ -313,10 +319,10 @@ static int write_journal(enum log_level level, const char *message, const struct
 	for (const struct log_field *f = fields; f->name && n < (int)ARRAY_SIZE(iov) && !rest.cut; f++) {
 		size_t start = rest.len;
 		struct span value = field_text(f, scratch);
-		puts_line(&rest, "RECONCILED_");
+		put_text(&rest, "RECONCILED_");
 		for (const char *c = f->name; *c; c++)
 			put(&rest, (char[]){(char)(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c)}, 1);
-		puts_line(&rest, "=");
+		put_text(&rest, "=");
 		put(&rest, value.at, value.len);
 		if (!rest.cut)
 			iov[n++] = (struct iovec){rest.at + start, rest.len - start};

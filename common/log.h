@@ -6,7 +6,8 @@
  * RECONCILED_NAME; else to stderr as `time level program message key=value ...`, or as one JSON object a line
  * (time, level, program, msg, the fields) with --log-format=json. A value is quoted when it has blanks,
  * quotes or '='; control bytes and invalid UTF-8 are escaped, so that no input makes a second line. A line is
- * cut at 8 KiB with a mark. Thread-safe. Never fails: what cannot be written is counted (log_lost). */
+ * cut at 8 KiB with a mark ([cut], in JSON "cut":true). Thread-safe. Never fails: what cannot be written is
+ * counted (log_lost). */
 #pragma once
 #include "base.h"
 

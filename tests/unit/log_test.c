@@ -116,27 +116,30 @@ Test(log, json_line_is_json)
 	cr_assert(json_string_is(json_get(o, "error"), "No such file or directory"));
 }
 
-/* Whatever the length, and wherever the cut falls, the line is one line of at most 8 KiB, and JSON is whole.
- */
+/* Whatever the length, and wherever the cut falls, the line is one line of at most 8 KiB, says that it was
+ * cut, and JSON is whole. */
 Test(log, long_lines_are_cut_with_a_mark)
 {
 	char value[8400];
-	memset(value, '\n', sizeof value);
+	memset(value, 'x', sizeof value);
 	for (enum log_format f = LOG_FORMAT_TEXT; f <= LOG_FORMAT_JSON; f++) {
-		for (size_t n = 3900; n<sizeof value; n += n> 4000 && n < 8000 ? 997 : 1) {
+		for (size_t n = 7900; n < sizeof value - 100; n++) {
 			begin(f);
-			value[n - 1] = 0;
-			log_info("m", LOG_S("v", value), LOG_S("after", "x"), LOG_I("number", 12345));
-			value[n - 1] = '\n';
+			value[n - 1] = n % 3 ? '\n' : 'x';
+			log_info("m", LOG_SP("v", ((struct span){value, n})), LOG_I("number", 12345),
+				 LOG_SP("more", ((struct span){value, n % 2 ? 1 : 8000})),
+				 LOG_S("after", "x"));
+			value[n - 1] = 'x';
 			char *line = end();
 			size_t len = strlen(line);
 			cr_assert_leq(len, 8192);
 			cr_assert_eq(strchr(line, '\n'), line + len - 1);
-			if (len > 8160)
-				cr_assert(strstr(line, "number") || strstr(line, "[cut]"));
+			bool whole = strstr(line, f == LOG_FORMAT_JSON ? "\"after\":\"x\"}" : "after=x\n");
+			bool marked = strstr(line, f == LOG_FORMAT_JSON ? ",\"cut\":true}" : " [cut]\n");
+			cr_assert(whole != marked, "%zu: %s", n, line + len - 60);
 			if (f == LOG_FORMAT_JSON)
 				cr_assert_eq(json_check(span_of(line), NULL), 0, "%zu: %s", n,
-					     line + len - 40);
+					     line + len - 60);
 		}
 	}
 }

@@ -173,6 +173,28 @@ Test(wire, every_byte_changed_does_no_harm)
 		}
 }
 
+/* Garbage that starts like a message. */
+Test(wire, random_bytes_do_no_harm)
+{
+	static const char heads[] = "\x90\x91\x92\x93\x9f\xdc\xdd\xd9\xda\xdb\xa0\xbf\xcc\xcd\xce\xcf\xd0\xd3"
+				    "\xc2\xc3\x00\x01\x7f\xff";
+	uint64_t state = 1;
+	for (int round = 0; round < 200000; round++) {
+		char bytes[48];
+		size_t n = 0;
+		for (size_t len = (size_t)(state >> 33) % sizeof bytes; n <= len; n++) {
+			state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+			bytes[n] =
+			    state >> 62 ? heads[(state >> 40) % (sizeof heads - 1)] : (char)(state >> 50);
+		}
+		struct wire m = {0};
+		struct err err = {0};
+		int r = decode_copy((struct span){bytes, n}, &m, &err);
+		cr_assert(r == 0 || (r == -EINVAL && err.text[0]));
+		wire_done(&m);
+	}
+}
+
 static void expect_refused(const char *bytes, size_t n, const char *why)
 {
 	struct wire m = {0};
