@@ -1,0 +1,977 @@
+/* reconciled-queue with real processes around it: this program plays the watcher, and, started again with
+ * arguments, worker hosts
+ * (`host`) that do what they are told on stdin and say on stdout what the broker answered, each with a
+ * process of its own that stands for its jail's init (`jail`). */
+#include "check.h"
+#include "config.h"
+#include "program.h"
+#include "queue_read.h"
+#include "transport.h"
+#include "wire.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char self[4096], run_dir[300], shm_dir[300], conf_dir[300], socket_path[400], log_path[400];
+
+/* ---- the host ---- */
+
+static struct {
+	struct transport_client *client;
+	const char *controller, *digest, *instance;
+	uint32_t jail;
+	uint64_t start, jail_start, incarnation;
+} me;
+
+static int jail_main(const char *parent)
+{
+	if (!process_die_with((pid_t)atoi(parent)))
+		return 1;
+	for (;;)
+		pause();
+}
+
+static void host_send(const struct wire *m)
+{
+	_cleanup_(buf_done) struct buf out = {0};
+	struct err err = {0};
+	uint32_t request;
+	int rc = wire_encode(m, &out, &err);
+	if (rc == 0)
+		rc = transport_send(me.client, buf_span(&out), &request);
+	if (rc < 0)
+		printf("NOTSENT %d %s\n", rc, err.text);
+}
+
+static void host_hello(const char *running)
+{
+	struct wire_loaded loaded = {span_of(me.controller), span_of(me.digest)};
+	unsigned long long slot = 0, generation = 0;
+	bool has = running && sscanf(running, "%llu %llu", &slot, &generation) == 2;
+	host_send(&(struct wire){.type = WIRE_TYPE_HELLO,
+				 .hello = {.version = WIRE_VERSION,
+					   .role = WIRE_ROLE_HOST,
+					   .pid = (uint32_t)getpid(),
+					   .start_time = me.start,
+					   .jail_pid = me.jail,
+					   .jail_start_time = me.jail_start,
+					   .incarnation = me.incarnation,
+					   .running = has,
+					   .slot = slot,
+					   .generation = generation,
+					   .instance = span_of(me.instance),
+					   .loaded = {&loaded, 1}}});
+}
+
+/* hello [SLOT GENERATION] | poll | pollat INCARNATION | done SLOT GENERATION OUTCOME AFTER_MS DRAIN | raw HEX
+ * | quit */
+static bool host_command(char *line)
+{
+	unsigned long long slot, generation;
+	unsigned outcome, drain;
+	long long after;
+	char *rest = strchr(line, ' ');
+	if (strncmp(line, "hello", 5) == 0) {
+		host_hello(rest);
+	} else if (strcmp(line, "poll") == 0) {
+		host_send(&(struct wire){.type = WIRE_TYPE_POLL, .poll = {me.incarnation}});
+	} else if (sscanf(line, "pollat %llu", &slot) == 1) {
+		host_send(&(struct wire){.type = WIRE_TYPE_POLL, .poll = {slot}});
+	} else if (sscanf(line, "done %llu %llu %u %lld %u", &slot, &generation, &outcome, &after, &drain) ==
+		   5) {
+		host_send(&(struct wire){.type = WIRE_TYPE_DONE,
+					 .done = {.incarnation = me.incarnation,
+						  .slot = slot,
+						  .generation = generation,
+						  .outcome = outcome,
+						  .requeue_after_ms = after,
+						  .drain = drain,
+						  .duration_us = 1234,
+						  .reason = span_of("Reason"),
+						  .message = span_of("the last line of stderr")}});
+	} else if (strncmp(line, "raw ", 4) == 0) {
+		char bytes[64];
+		size_t n = 0;
+		unsigned byte;
+		for (const char *at = line + 4; sscanf(at, "%2x", &byte) == 1 && n < sizeof(bytes); at += 2)
+			bytes[n++] = (char)byte;
+		uint32_t request;
+		transport_send(me.client, (struct span){bytes, n}, &request);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static void host_tell(const struct wire *m)
+{
+	switch ((int)m->type) {
+	case WIRE_TYPE_HELLO_ACK:
+		me.incarnation = m->hello_ack.incarnation;
+		printf("ACK %d %llu\n", m->hello_ack.running_known, (unsigned long long)me.incarnation);
+		break;
+	case WIRE_TYPE_REFUSED:
+		printf("REFUSED %s %.60s\n", wire_refusal_name(m->refused.code), m->refused.message.at);
+		break;
+	case WIRE_TYPE_GRANT:
+		printf("GRANT %llu %llu " SPAN_FMT "/" SPAN_FMT " %u %s %d %zu %lld\n",
+		       (unsigned long long)m->grant.slot, (unsigned long long)m->grant.generation,
+		       SPAN_ARG(m->grant.namespace), SPAN_ARG(m->grant.name), m->grant.attempt,
+		       wire_outcome_name(m->grant.last_outcome), m->grant.done_stale, m->grant.reasons.len,
+		       (long long)m->grant.lease_end_ns);
+		break;
+	case WIRE_TYPE_DONE_ACK:
+		printf("DONE_ACK %d\n", m->done_ack.stale);
+		break;
+	default:
+		printf("%s\n", wire_type_name(m->type));
+	}
+}
+
+static bool host_hear(void)
+{
+	struct transport_reply reply;
+	for (;;) {
+		switch (transport_client_next(me.client, &reply)) {
+		case TRANSPORT_NOTHING:
+			return true;
+		case TRANSPORT_CONNECTED:
+			printf("CONNECTED\n");
+			break;
+		case TRANSPORT_GONE:
+			printf("GONE\n");
+			break;
+		case TRANSPORT_REQUEST: {
+			struct wire m = {0};
+			struct err err = {0};
+			if (wire_decode(reply.bytes, &m, &err) < 0)
+				printf("UNDECODABLE %s\n", err.text);
+			else
+				host_tell(&m);
+			wire_done(&m);
+		}
+		}
+	}
+}
+
+/* host PARENT SOCKET CONTROLLER DIGEST INSTANCE JAIL(0|1) */
+static int host_main(char **argv)
+{
+	if (!process_die_with((pid_t)atoi(argv[2])))
+		return 1;
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	me.controller = argv[4];
+	me.digest = argv[5];
+	me.instance = argv[6];
+	char pid[16];
+	snprintf(pid, sizeof(pid), "%d", (int)getpid());
+	pid_t jail = 0;
+	extern char **environ;
+	if (argv[7][0] == '1' &&
+	    posix_spawn(&jail, self, NULL, NULL, (char *[]){self, "jail", pid, NULL}, environ) != 0)
+		return 1;
+	me.jail = (uint32_t)jail;
+	process_start_time(getpid(), &me.start);
+	if (jail)
+		process_start_time(jail, &me.jail_start);
+	printf("JAIL %d\n", (int)jail);
+	if (transport_dial(argv[3], &me.client, NULL) < 0)
+		return 1;
+	char line[256];
+	size_t len = 0;
+	for (;;) {
+		struct pollfd fds[] = {{.fd = 0, .events = POLLIN},
+				       {.fd = transport_client_fd(me.client), .events = POLLIN}};
+		poll(fds, 2, -1);
+		host_hear();
+		if (!fds[0].revents)
+			continue;
+		ssize_t n = read(0, line + len, 1);
+		if (n <= 0)
+			_exit(0);
+		if (line[len] != '\n') {
+			len += len < sizeof(line) - 1;
+			continue;
+		}
+		line[len] = '\0';
+		len = 0;
+		if (!host_command(line))
+			_exit(0);
+	}
+}
+
+/* ---- what the test holds of a host ---- */
+
+struct host {
+	pid_t pid, jail;
+	int in, out;
+	char text[1024]; /* the last line */
+	char buf[4096];
+	size_t len;
+	/* of the last GRANT */
+	unsigned long long slot, generation;
+	char key[400];
+	unsigned attempt;
+	char last[32];
+	long long lease_end;
+};
+
+static bool host_line(struct host *h, int seconds)
+{
+	int64_t end = clock_boottime_ns() + seconds * NS_PER_S;
+	for (;;) {
+		char *nl = memchr(h->buf, '\n', h->len);
+		if (nl) {
+			size_t n = (size_t)(nl - h->buf);
+			snprintf(h->text, sizeof(h->text), "%.*s", (int)n, h->buf);
+			h->len -= n + 1;
+			memmove(h->buf, nl + 1, h->len);
+			return true;
+		}
+		int64_t left = (end - clock_boottime_ns()) / NS_PER_MS;
+		struct pollfd p = {.fd = h->out, .events = POLLIN};
+		if (left <= 0 || poll(&p, 1, (int)left) <= 0)
+			break;
+		ssize_t n = read(h->out, h->buf + h->len, sizeof(h->buf) - h->len);
+		if (n <= 0)
+			break;
+		h->len += (size_t)n;
+	}
+	snprintf(h->text, sizeof(h->text), "(silence)");
+	return false;
+}
+
+static void host_tell_it(struct host *h, const char *fmt, ...) _printf_(2, 3);
+static void host_tell_it(struct host *h, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	vdprintf(h->in, fmt, ap);
+	va_end(ap);
+	dprintf(h->in, "\n");
+}
+
+#define EXPECT(h, what)                                                                                      \
+	CHECK_MSG(host_line(h, 10) && strncmp((h)->text, what, strlen(what)) == 0, "wanted '%s', got '%s'",  \
+		  what, (h)->text)
+#define EXPECT_SILENCE(h, ms)                                                                                \
+	do {                                                                                                 \
+		struct pollfd p_ = {.fd = (h)->out, .events = POLLIN};                                       \
+		CHECK_MSG((h)->len == 0 && poll(&p_, 1, ms) == 0, "a key came that should not");             \
+	} while (0)
+
+static bool host_granted(struct host *h, int seconds)
+{
+	unsigned stale, reasons;
+	return host_line(h, seconds) &&
+	       sscanf(h->text, "GRANT %llu %llu %399s %u %31s %u %u %lld", &h->slot, &h->generation, h->key,
+		      &h->attempt, h->last, &stale, &reasons, &h->lease_end) == 8;
+}
+#define EXPECT_GRANT(h, want)                                                                                \
+	CHECK_MSG(host_granted(h, 10) && strcmp((h)->key, want) == 0, "wanted a grant of %s, got '%s'",      \
+		  want, (h)->text)
+
+static char *digest_of(const char *controller)
+{
+	static char digests[4][65];
+	static unsigned next;
+	struct config config;
+	struct err err = {0};
+	char *to = digests[next++ % 4];
+	if (config_load(conf_dir, &config, &err) < 0 || !config_find(&config, controller)) {
+		fprintf(stderr, "no digest of %s: %s\n", controller, err.text);
+		exit(1);
+	}
+	memcpy(to, config_find(&config, controller)->digest, 65);
+	config_done(&config);
+	return to;
+}
+
+/* Started, not yet greeted. */
+static struct host host_start_as(const char *controller, const char *digest, const char *instance,
+				 bool with_jail)
+{
+	struct host h = {0};
+	int in[2], out[2];
+	if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0)
+		exit(1);
+	posix_spawn_file_actions_t actions;
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, in[0], 0);
+	posix_spawn_file_actions_adddup2(&actions, out[1], 1);
+	char pid[16];
+	snprintf(pid, sizeof(pid), "%d", (int)getpid());
+	char *argv[] = {self,
+			"host",
+			pid,
+			socket_path,
+			(char *)(uintptr_t)controller,
+			(char *)(uintptr_t)digest,
+			(char *)(uintptr_t)instance,
+			with_jail ? "1" : "0",
+			NULL};
+	extern char **environ;
+	if (posix_spawn(&h.pid, self, &actions, NULL, argv, environ) != 0)
+		exit(1);
+	posix_spawn_file_actions_destroy(&actions);
+	close(in[0]);
+	close(out[1]);
+	h.in = in[1];
+	h.out = out[0];
+	int jail;
+	CHECK(host_line(&h, 10) && sscanf(h.text, "JAIL %d", &jail) == 1);
+	h.jail = jail;
+	EXPECT(&h, "CONNECTED");
+	return h;
+}
+
+static struct host host_start(const char *controller, const char *instance)
+{
+	struct host h = host_start_as(controller, digest_of(controller), instance, true);
+	host_tell_it(&h, "hello");
+	EXPECT(&h, "ACK 0");
+	return h;
+}
+
+static void host_end(struct host *h)
+{
+	kill(h->pid, SIGKILL);
+	waitpid(h->pid, NULL, 0);
+	close(h->in);
+	close(h->out);
+}
+
+/* ---- the broker and the watcher ---- */
+
+static struct transport_client *watcher;
+static pid_t broker;
+static unsigned starts;
+
+static char *log_text(void)
+{
+	return check_read(log_path);
+}
+
+static bool log_has(const char *text)
+{
+	_cleanup_(free_ptr) char *log = log_text();
+	return strstr(log, text) != NULL;
+}
+
+static void broker_start_at(const char *config)
+{
+	snprintf(log_path, sizeof(log_path), "%s/broker-%u.log", check_folder(), ++starts);
+	broker = check_start(log_path, (const char *[]){"reconciled-queue", "--config-dir", config,
+							"--runtime-dir", run_dir, "--region-dir", shm_dir,
+							"--log-level", "debug", NULL});
+	CHECK(WAIT_FOR(10, log_has("listening")));
+}
+
+static void broker_start(void)
+{
+	broker_start_at(conf_dir);
+}
+
+static void broker_kill(void)
+{
+	kill(broker, SIGKILL);
+	int status = check_wait(broker, 10);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static struct wire answer;
+
+/* After a broker's death the first call may still find the old connection: then it is asked again. */
+static bool call_once(struct transport_client *c, struct span bytes, struct buf *in, int *ret_rc)
+{
+	struct err err = {0};
+	buf_reset(in);
+	*ret_rc = transport_call(c, bytes, 10000, in, &err);
+	if (*ret_rc < 0 && *ret_rc != -ENOTCONN)
+		fprintf(stderr, "%s\n", err.text);
+	return *ret_rc != -ENOTCONN;
+}
+
+static bool call(struct transport_client *c, const struct wire *m)
+{
+	static struct buf out, in;
+	struct err err = {0};
+	int rc = 0;
+	buf_reset(&out);
+	wire_done(&answer);
+	answer = (struct wire){0};
+	if (wire_encode(m, &out, &err) == 0 && WAIT_FOR(10, call_once(c, buf_span(&out), &in, &rc)) &&
+	    rc == 0 && wire_decode(buf_span(&in), &answer, &err) == 0)
+		return true;
+	fprintf(stderr, "%s: %s\n", wire_type_name(m->type), err.text);
+	return false;
+}
+
+static bool watcher_hello_as(const char *digest)
+{
+	uint64_t start;
+	process_start_time(getpid(), &start);
+	const char *names[] = {"web", "slow"};
+	struct wire_loaded loaded[2];
+	for (size_t i = 0; i < 2; i++)
+		loaded[i] = (struct wire_loaded){span_of(names[i]),
+						 span_of(i == 0 && digest ? digest : digest_of(names[i]))};
+	return call(watcher, &(struct wire){.type = WIRE_TYPE_HELLO,
+					    .hello = {.version = WIRE_VERSION,
+						      .role = WIRE_ROLE_WATCHER,
+						      .pid = (uint32_t)getpid(),
+						      .start_time = start,
+						      .loaded = {loaded, 2}}});
+}
+
+static bool watcher_hello(void)
+{
+	return watcher_hello_as(NULL) && answer.type == WIRE_TYPE_HELLO_ACK;
+}
+
+static bool add_key(const char *controller, const char *name, bool changed, unsigned cause)
+{
+	struct wire_add_key key = {.namespace = span_of("shop"),
+				   .name = span_of(name),
+				   .primary_changed = changed,
+				   .cause = cause,
+				   .cause_kind = span_of("ConfigMap.v1")};
+	return call(watcher,
+		    &(struct wire){.type = WIRE_TYPE_ADD, .add = {span_of(controller), {&key, 1}}}) &&
+	       answer.type == WIRE_TYPE_ADD_ACK && answer.add_ack.accepted == 1;
+}
+
+static bool add(const char *name)
+{
+	return add_key("web", name, false, WIRE_CAUSE_UPDATED);
+}
+
+static bool status_has(const char *text)
+{
+	return call(watcher, &(struct wire){.type = WIRE_TYPE_STATUS, .status = {span_of("status")}}) &&
+	       answer.type == WIRE_TYPE_STATUS_REPLY &&
+	       memmem(answer.status_reply.json.at, answer.status_reply.json.len, text, strlen(text));
+}
+
+/* What the region says of a key of web, read as reconcilectl reads it. */
+static bool key_of(const char *name, struct queue_key *ret)
+{
+	struct queue_reader *q;
+	if (queue_open(shm_dir, &q, NULL) < 0)
+		return false;
+	int rc = queue_find(q, span_of("web"), span_of("shop"), span_of(name), ret);
+	queue_close(q);
+	return rc == 0;
+}
+
+static enum shm_state state_of(const char *name)
+{
+	struct queue_key k;
+	return key_of(name, &k) ? k.state : SHM_STATE_NONE;
+}
+
+/* ---- the tests ---- */
+
+static void grant_and_done(void)
+{
+	struct host h = host_start("web", "web.1");
+	host_tell_it(&h, "poll");
+	EXPECT_SILENCE(&h, 50);
+	CHECK(add("a"));
+	EXPECT_GRANT(&h, "shop/a");
+	CHECK(h.attempt == 0 && strcmp(h.last, "Success") == 0);
+	CHECK(state_of("a") == SHM_STATE_RUNNING);
+	CHECK(status_has("\"running\":\"shop/a\""));
+	CHECK(add("b"));
+	unsigned long long slot = h.slot, generation = h.generation;
+	host_tell_it(&h, "done %llu %llu %u -1 0", slot, generation, WIRE_OUTCOME_OK);
+	EXPECT_GRANT(&h, "shop/b");
+	CHECK(state_of("a") == SHM_STATE_NONE);
+	/* An answer that got lost is asked for again: the second DONE changes nothing. */
+	unsigned long long slot_b = h.slot, generation_b = h.generation;
+	host_tell_it(&h, "done %llu %llu %u -1 0", slot_b, generation_b, WIRE_OUTCOME_TRANSIENT);
+	EXPECT(&h, "DONE_ACK 0");
+	host_tell_it(&h, "done %llu %llu %u -1 1", slot_b, generation_b, WIRE_OUTCOME_OK);
+	EXPECT(&h, "DONE_ACK 1");
+	struct queue_key k;
+	CHECK(key_of("b", &k) && k.state == SHM_STATE_WAITING && k.wait == SHM_WAIT_BACKOFF);
+	CHECK(k.detail.attempt == 1 && strcmp(k.message, "the last line of stderr") == 0 &&
+	      strcmp(k.reason, "Reason") == 0);
+	CHECK(k.detail.outcomes[WIRE_OUTCOME_TRANSIENT] == 1 && k.detail.duration_us == 1234);
+	/* The backoff is served, then the key comes with its count of failures. */
+	host_tell_it(&h, "poll");
+	EXPECT_GRANT(&h, "shop/b");
+	CHECK(h.attempt == 1 && strcmp(h.last, "Transient") == 0);
+	host_tell_it(&h, "done %llu %llu %u -1 1", h.slot, h.generation, WIRE_OUTCOME_OK);
+	EXPECT(&h, "DONE_ACK 0");
+	CHECK(status_has("\"success\":2,\"error\":1"));
+	host_end(&h);
+}
+
+static void add_while_running_runs_again(void)
+{
+	struct host h = host_start("web", "web.1"), other = host_start("web", "web.2");
+	host_tell_it(&h, "poll");
+	CHECK(add("dirty"));
+	EXPECT_GRANT(&h, "shop/dirty");
+	host_tell_it(&other, "poll");
+	CHECK(add("dirty"));
+	EXPECT_SILENCE(&other, 100);
+	host_tell_it(&h, "done %llu %llu 0 -1 1", h.slot, h.generation);
+	EXPECT(&h, "DONE_ACK 0");
+	EXPECT_GRANT(&other, "shop/dirty");
+	host_tell_it(&other, "done %llu %llu 0 -1 1", other.slot, other.generation);
+	EXPECT(&other, "DONE_ACK 0");
+	host_end(&h);
+	host_end(&other);
+}
+
+static void a_key_is_back_only_after_host_and_jail_are_dead(void)
+{
+	struct host h = host_start("web", "web.1"), other = host_start("web", "web.2");
+	host_tell_it(&h, "poll");
+	CHECK(add("lost"));
+	EXPECT_GRANT(&h, "shop/lost");
+	host_tell_it(&other, "poll");
+	/* The jail first: its host lives and will tell what became of the key. */
+	kill(h.jail, SIGKILL);
+	EXPECT_SILENCE(&other, 200);
+	CHECK(state_of("lost") == SHM_STATE_RUNNING);
+	kill(h.pid, SIGKILL);
+	EXPECT_GRANT(&other, "shop/lost");
+	CHECK(other.attempt == 0);
+	CHECK(log_has("lease ended by proven death"));
+	host_tell_it(&other, "done %llu %llu 0 -1 1", other.slot, other.generation);
+	EXPECT(&other, "DONE_ACK 0");
+	CHECK(status_has("\"WorkerLost\":1"));
+	host_end(&h);
+	host_end(&other);
+}
+
+static void a_live_host_that_lost_its_key_gives_it_back(void)
+{
+	struct host h = host_start("web", "web.1"), other = host_start("web", "web.2");
+	host_tell_it(&h, "poll");
+	CHECK(add("forgotten"));
+	EXPECT_GRANT(&h, "shop/forgotten");
+	unsigned long long slot = h.slot, generation = h.generation;
+	host_tell_it(&h, "hello %llu %llu", slot, generation);
+	EXPECT(&h, "ACK 1");
+	CHECK(state_of("forgotten") == SHM_STATE_RUNNING);
+	host_tell_it(&h, "poll");
+	EXPECT(&h, "REFUSED no-hello");
+	host_tell_it(&h, "hello");
+	EXPECT(&h, "ACK 0");
+	host_tell_it(&other, "poll");
+	EXPECT_GRANT(&other, "shop/forgotten");
+	host_tell_it(&h, "hello %llu %llu", slot, generation);
+	EXPECT(&h, "ACK 0");
+	host_tell_it(&h, "done %llu %llu 0 -1 1", slot, generation);
+	EXPECT(&h, "DONE_ACK 1");
+	/* Nor does anybody else's lease end by a DONE that only names it. */
+	host_tell_it(&h, "done %llu %llu 0 -1 1", other.slot, other.generation);
+	EXPECT(&h, "DONE_ACK 1");
+	CHECK(state_of("forgotten") == SHM_STATE_RUNNING);
+	host_tell_it(&other, "done %llu %llu 0 -1 1", other.slot, other.generation);
+	EXPECT(&other, "DONE_ACK 0");
+	host_end(&h);
+	host_end(&other);
+}
+
+static void a_killed_broker_keeps_leases_backoff_and_quarantine(void)
+{
+	struct host h = host_start("web", "web.1"), dies = host_start("web", "web.2"), third;
+	host_tell_it(&h, "poll");
+	CHECK(add("backoff"));
+	EXPECT_GRANT(&h, "shop/backoff");
+	host_tell_it(&h, "done %llu %llu %u 60000 1", h.slot, h.generation, WIRE_OUTCOME_TRANSIENT);
+	EXPECT(&h, "DONE_ACK 0");
+	for (int i = 0; i < 2; i++) {
+		host_tell_it(&h, "poll");
+		CHECK(i > 0 || add("crashes"));
+		EXPECT_GRANT(&h, "shop/crashes");
+		host_tell_it(&h, "done %llu %llu %u -1 1", h.slot, h.generation, WIRE_OUTCOME_CRASHED);
+		EXPECT(&h, "DONE_ACK 0");
+	}
+	CHECK(state_of("crashes") == SHM_STATE_QUARANTINED);
+	host_tell_it(&h, "poll");
+	CHECK(add("held"));
+	EXPECT_GRANT(&h, "shop/held");
+	host_tell_it(&dies, "poll");
+	CHECK(add("orphan"));
+	EXPECT_GRANT(&dies, "shop/orphan");
+	CHECK(add("ready"));
+	struct queue_key before, after;
+	CHECK(key_of("backoff", &before));
+
+	broker_kill();
+	EXPECT(&h, "GONE");
+	CHECK(key_of("held", &after) && after.state == SHM_STATE_RUNNING);
+	kill(dies.pid, SIGKILL);
+	host_end(&dies);
+	broker_start();
+	EXPECT(&h, "CONNECTED");
+	CHECK(key_of("backoff", &after) && memcmp(&before, &after, sizeof(before)) == 0);
+	CHECK(state_of("crashes") == SHM_STATE_QUARANTINED);
+	CHECK(state_of("held") == SHM_STATE_RUNNING);
+	CHECK(WAIT_FOR(10, state_of("orphan") == SHM_STATE_READY));
+
+	host_tell_it(&h, "done %llu %llu 0 -1 1", h.slot, h.generation);
+	EXPECT(&h, "REFUSED no-hello");
+	host_tell_it(&h, "hello %llu %llu", h.slot, h.generation);
+	EXPECT(&h, "ACK 1");
+	CHECK(watcher_hello());
+	CHECK(answer.hello_ack.want_all.len == 0);
+	host_tell_it(&h, "done %llu %llu 0 -1 0", h.slot, h.generation);
+	EXPECT_GRANT(&h, "shop/ready");
+	third = host_start("web", "web.3");
+	host_tell_it(&third, "poll");
+	EXPECT_GRANT(&third, "shop/orphan");
+	host_tell_it(&h, "pollat 1");
+	EXPECT(&h, "REFUSED incarnation");
+
+	/* An event about something else leaves it parked; its own change does not. */
+	CHECK(add("crashes") && state_of("crashes") == SHM_STATE_QUARANTINED);
+	CHECK(add_key("web", "crashes", true, WIRE_CAUSE_UPDATED) && state_of("crashes") == SHM_STATE_READY);
+	host_tell_it(&h, "done %llu %llu 0 -1 1", h.slot, h.generation);
+	EXPECT(&h, "DONE_ACK 0");
+	host_tell_it(&third, "done %llu %llu 0 -1 0", third.slot, third.generation);
+	EXPECT_GRANT(&third, "shop/crashes");
+	host_tell_it(&third, "done %llu %llu 0 -1 1", third.slot, third.generation);
+	EXPECT(&third, "DONE_ACK 0");
+	host_end(&h);
+	host_end(&third);
+	CHECK(add_key("web", "backoff", false, WIRE_CAUSE_OPERATOR));
+	struct host last = host_start("web", "web.1");
+	host_tell_it(&last, "poll");
+	EXPECT_GRANT(&last, "shop/backoff");
+	host_tell_it(&last, "done %llu %llu 0 -1 1", last.slot, last.generation);
+	EXPECT(&last, "DONE_ACK 0");
+	host_end(&last);
+}
+
+/* The number after NAME= in the first log line that has `text`. */
+static long long logged(const char *text, const char *name)
+{
+	_cleanup_(free_ptr) char *log = log_text();
+	char *at = strstr(log, text);
+	if (!at)
+		return -1;
+	char *end = strchr(at, '\n');
+	if (end)
+		*end = '\0';
+	at = strstr(at, name);
+	return at ? atoll(at + strlen(name)) : -1;
+}
+
+static void a_frozen_host_is_killed_at_the_end_of_its_lease(void)
+{
+	struct host h = host_start("web", "web.1"), other = host_start("web", "web.2");
+	host_tell_it(&h, "poll");
+	CHECK(add("frozen"));
+	EXPECT_GRANT(&h, "shop/frozen");
+	broker_kill();
+	kill(h.pid, SIGSTOP);
+	kill(h.jail, SIGSTOP);
+	broker_start();
+	EXPECT(&other, "GONE");
+	EXPECT(&other, "CONNECTED");
+	CHECK(watcher_hello());
+	host_tell_it(&other, "hello");
+	EXPECT(&other, "ACK 0");
+	host_tell_it(&other, "poll");
+	/* reconciliationTimeout 1 s, and 35 s more unless the build plants faults. */
+	CHECK(host_granted(&other, 60) && strcmp(other.key, "shop/frozen") == 0);
+	int64_t now = clock_boottime_ns();
+	CHECK(now >= h.lease_end);
+	long long killed = logged("lease over, killing", "now_ns="),
+		  dead = logged("lease ended by proven death", "dead_ns="),
+		  end = logged("lease ended by proven death", "lease_end_ns=");
+	CHECK_MSG(end == h.lease_end, "%lld, the host was told %lld", end, h.lease_end);
+	CHECK_MSG(killed >= end && dead >= killed && dead <= now,
+		  "end %lld, killed %lld, dead %lld, granted again before %lld", end, killed, dead,
+		  (long long)now);
+	CHECK(WAIT_FOR(10, waitpid(h.pid, NULL, WNOHANG) == h.pid));
+	host_tell_it(&other, "done %llu %llu 0 -1 1", other.slot, other.generation);
+	EXPECT(&other, "DONE_ACK 0");
+	close(h.in);
+	close(h.out);
+	host_end(&other);
+}
+
+static void another_file_gets_no_keys(void)
+{
+	struct host h = host_start_as("web", "0123456789", "web.1", true);
+	host_tell_it(&h, "hello");
+	EXPECT(&h, "REFUSED digest");
+	host_tell_it(&h, "poll");
+	EXPECT(&h, "REFUSED no-hello");
+	CHECK(status_has("another version of controller web"));
+	host_end(&h);
+
+	/* The watcher changes its mind: whoever waits with the old file is sent away; a result of it is still
+	 * taken. */
+	struct host old = host_start("web", "web.1"), runs = host_start("web", "web.2");
+	host_tell_it(&runs, "poll");
+	CHECK(add("mid"));
+	EXPECT_GRANT(&runs, "shop/mid");
+	host_tell_it(&old, "poll");
+	EXPECT_SILENCE(&old, 50);
+	CHECK(watcher_hello_as("abcdef"));
+	EXPECT(&old, "REFUSED digest");
+	CHECK(status_has("another version of this controller's file than the broker"));
+	CHECK(add("next"));
+	host_tell_it(&runs, "done %llu %llu 0 -1 0", runs.slot, runs.generation);
+	EXPECT(&runs, "DONE_ACK 0");
+	host_tell_it(&runs, "poll");
+	EXPECT(&runs, "REFUSED digest");
+	CHECK(watcher_hello());
+	CHECK(!status_has("another version of this controller's file than the broker"));
+	host_tell_it(&runs, "poll");
+	EXPECT_GRANT(&runs, "shop/next");
+	host_tell_it(&runs, "done %llu %llu 0 -1 1", runs.slot, runs.generation);
+	EXPECT(&runs, "DONE_ACK 0");
+	host_end(&old);
+	host_end(&runs);
+}
+
+static void without_a_jail_there_is_no_grant(void)
+{
+	struct host h = host_start_as("web", digest_of("web"), "web.1", false);
+	host_tell_it(&h, "hello");
+	EXPECT(&h, "ACK 0");
+	host_tell_it(&h, "poll");
+	CHECK(add("nojail"));
+	EXPECT_SILENCE(&h, 100);
+	struct host other = host_start("web", "web.2");
+	host_tell_it(&other, "poll");
+	EXPECT_GRANT(&other, "shop/nojail");
+	host_tell_it(&other, "done %llu %llu 0 -1 1", other.slot, other.generation);
+	EXPECT(&other, "DONE_ACK 0");
+	host_end(&h);
+	host_end(&other);
+}
+
+static void a_program_that_cannot_start_pauses_its_controller(void)
+{
+	struct host h = host_start("slow", "slow.1");
+	host_tell_it(&h, "poll");
+	CHECK(add_key("slow", "x", false, WIRE_CAUSE_CREATED));
+	EXPECT_GRANT(&h, "shop/x");
+	int64_t before = clock_boottime_ns();
+	host_tell_it(&h, "done %llu %llu %u -1 0", h.slot, h.generation, WIRE_OUTCOME_START_FAILED);
+	EXPECT(&h, "DONE_ACK 0");
+	CHECK(status_has("its program cannot be started: the last line of stderr"));
+	host_tell_it(&h, "poll");
+	EXPECT_GRANT(&h, "shop/x");
+	CHECK(h.attempt == 0 && clock_boottime_ns() - before >= NS_PER_S);
+	host_tell_it(&h, "done %llu %llu 0 -1 1", h.slot, h.generation);
+	EXPECT(&h, "DONE_ACK 0");
+	CHECK(!status_has("its program cannot be started"));
+	host_end(&h);
+}
+
+static void nonsense_is_refused_and_hurts_nobody(void)
+{
+	static const char *const nonsense[] = {"00", "93",	     "dcffff", "ddffffffff", "9301",
+					       "c1", "9f0102030405", "920105", "81a161a162", "91cc63"};
+	struct host h = host_start("web", "web.1");
+	for (size_t i = 0; i < ARRAY_SIZE(nonsense); i++) {
+		host_tell_it(&h, "raw %s", nonsense[i]);
+		EXPECT(&h, "REFUSED malformed");
+	}
+	host_tell_it(&h, "done 0 1 99 -1 1");
+	EXPECT(&h, "REFUSED malformed");
+	host_tell_it(&h, "done 18446744073709551615 18446744073709551615 0 -1 1");
+	EXPECT(&h, "DONE_ACK 1");
+	CHECK(call(watcher, &(struct wire){.type = WIRE_TYPE_POLL}) && answer.type == WIRE_TYPE_REFUSED);
+	CHECK(call(watcher, &(struct wire){.type = WIRE_TYPE_GRANT}) && answer.type == WIRE_TYPE_REFUSED);
+	CHECK(!add_key("nobody", "a", false, 0) && answer.type == WIRE_TYPE_REFUSED &&
+	      answer.refused.code == WIRE_REFUSAL_UNKNOWN_CONTROLLER);
+	CHECK(!add_key("web", "", false, 0) && answer.type == WIRE_TYPE_REFUSED);
+	/* Whoever connects and goes away, also before the handshake. */
+	for (int i = 0; i < 50; i++) {
+		struct sockaddr_un a = {.sun_family = AF_UNIX};
+		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		memcpy(a.sun_path, socket_path, MIN(strlen(socket_path), sizeof(a.sun_path) - 1));
+		CHECK(connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0);
+		if (i % 2)
+			CHECK(write(fd, "GET / HTTP/1.1\r\n\r\n", 18) == 18);
+		close(fd);
+	}
+	host_tell_it(&h, "poll");
+	CHECK(add("fine"));
+	EXPECT_GRANT(&h, "shop/fine");
+	host_tell_it(&h, "done %llu %llu 0 -1 1", h.slot, h.generation);
+	EXPECT(&h, "DONE_ACK 0");
+	host_end(&h);
+}
+
+static void all_keys_are_wanted_until_they_are_in(void)
+{
+	CHECK(watcher_hello() && answer.hello_ack.want_all.len == 2);
+	CHECK(watcher_hello() && answer.hello_ack.want_all.len == 2);
+	CHECK(call(watcher, &(struct wire){.type = WIRE_TYPE_SWEPT, .swept = {span_of("slow")}}) &&
+	      answer.type == WIRE_TYPE_DONE_ACK);
+	CHECK(watcher_hello() && answer.hello_ack.want_all.len == 1 &&
+	      span_is(answer.hello_ack.want_all.at[0].controller, "web"));
+	CHECK(call(watcher, &(struct wire){.type = WIRE_TYPE_SWEPT, .swept = {span_of("web")}}) &&
+	      answer.type == WIRE_TYPE_DONE_ACK);
+	CHECK(watcher_hello() && answer.hello_ack.want_all.len == 0);
+}
+
+static void a_damaged_region_is_thrown_away(void)
+{
+	CHECK(add("gone"));
+	broker_kill();
+	char path[400];
+	snprintf(path, sizeof(path), "%s/queue.shm", shm_dir);
+	int fd = open(path, O_RDWR);
+	CHECK(pwrite(fd, "\xff", 1, SHM_DIRECTORY_AT + 2) == 1);
+	close(fd);
+	broker_start();
+	CHECK(log_has("cannot be trusted"));
+	CHECK(watcher_hello() && answer.hello_ack.want_all.len == 2);
+	CHECK(state_of("gone") == SHM_STATE_NONE);
+}
+
+static void a_full_region_refuses_and_says_so(void)
+{
+	struct wire_add_key keys[1024];
+	static char names[1024][200];
+	uint32_t accepted = 0, sent = 0;
+	for (int batch = 0; batch < 200 && accepted == sent; batch++) {
+		for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+			snprintf(names[i], sizeof(names[i]),
+				 "a-name-that-is-long-enough-to-need-a-cell-of-text-beside-its-slot-%0100zu",
+				 (size_t)batch * ARRAY_SIZE(keys) + i);
+			keys[i] = (struct wire_add_key){
+			    .namespace = span_of("shop"), .name = span_of(names[i]), .priority = -100};
+		}
+		if (!call(watcher, &(struct wire){.type = WIRE_TYPE_ADD,
+						  .add = {span_of("slow"), {keys, ARRAY_SIZE(keys)}}}))
+			break;
+		accepted += answer.add_ack.accepted;
+		sent += ARRAY_SIZE(keys);
+	}
+	CHECK_MSG(accepted < sent && accepted > 5000, "%u of %u", accepted, sent);
+	CHECK(memmem(answer.add_ack.message.at, answer.add_ack.message.len, "budgets.queue", 13));
+	CHECK(status_has("the queue is full"));
+	CHECK(log_has("the region is full"));
+	struct stat st;
+	char path[400];
+	snprintf(path, sizeof(path), "%s/queue.shm", shm_dir);
+	CHECK(stat(path, &st) == 0 && st.st_size <= 8 << 20);
+	/* It still works, and it comes back full but whole. */
+	struct host h = host_start("slow", "slow.1");
+	host_tell_it(&h, "poll");
+	CHECK(host_granted(&h, 10));
+	host_tell_it(&h, "done %llu %llu %u -1 0", h.slot, h.generation, WIRE_OUTCOME_TRANSIENT);
+	CHECK(host_granted(&h, 10));
+	host_end(&h);
+	broker_kill();
+	broker_start();
+	CHECK(!log_has("cannot be trusted"));
+	CHECK(watcher_hello());
+}
+
+static void it_stops_when_told_and_a_second_one_is_refused(void)
+{
+	char path[400];
+	snprintf(path, sizeof(path), "%s/second.log", check_folder());
+	pid_t second =
+	    check_start(path, (const char *[]){"reconciled-queue", "--config-dir", conf_dir, "--runtime-dir",
+					       run_dir, "--region-dir", shm_dir, NULL});
+	int status = check_wait(second, 10);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+	_cleanup_(free_ptr) char *text = check_read(path);
+	char pid[24];
+	snprintf(pid, sizeof(pid), "%d", (int)broker);
+	CHECK_MSG(strstr(text, pid), "it does not say who runs: %s", text);
+	CHECK(status_has("incarnation"));
+	kill(broker, SIGTERM);
+	status = check_wait(broker, 10);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	CHECK(access(socket_path, F_OK) < 0);
+}
+
+static void wrong_configuration_is_78(void)
+{
+	char path[400];
+	snprintf(path, sizeof(path), "%s/config.log", check_folder());
+	pid_t pid =
+	    check_start(path, (const char *[]){"reconciled-queue", "--config-dir", "/does/not/exist",
+					       "--runtime-dir", run_dir, "--region-dir", shm_dir, NULL});
+	int status = check_wait(pid, 10);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 78);
+	_cleanup_(free_ptr) char *text = check_read(path);
+	CHECK(strstr(text, "/does/not/exist"));
+	pid = check_start(path, (const char *[]){"reconciled-queue", "--no-such-option", NULL});
+	status = check_wait(pid, 10);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 2);
+}
+
+static void put_file(const char *name, const char *text)
+{
+	char path[400];
+	snprintf(path, sizeof(path), "%s/%s", conf_dir, name);
+	FILE *f = fopen(path, "we");
+	if (!f || fputs(text, f) < 0 || fclose(f) != 0) {
+		perror(path);
+		exit(1);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	if (n <= 0)
+		return 1;
+	if (argc > 2 && strcmp(argv[1], "jail") == 0)
+		return jail_main(argv[2]);
+	if (argc > 7 && strcmp(argv[1], "host") == 0)
+		return host_main(argv);
+
+	signal(SIGPIPE, SIG_IGN);
+	setenv("RECONCILED_TEST_WRITE_TIMEOUT_MS", "1000", 1);
+	snprintf(run_dir, sizeof(run_dir), "%s/run", check_folder());
+	snprintf(shm_dir, sizeof(shm_dir), "%s/shm", check_folder());
+	snprintf(conf_dir, sizeof(conf_dir), "%s/conf", check_folder());
+	snprintf(socket_path, sizeof(socket_path), "%s/queue.sock", run_dir);
+	mkdir(conf_dir, 0700);
+	put_file("reconciled.yaml", "budgets: {queue: 8Mi}\n");
+	put_file("web.yaml",
+		 "apiVersion: reconciled.dev/v1alpha1\nkind: Controller\nmetadata: {name: web}\nspec:\n"
+		 "  for: {apiVersion: v1, kind: ConfigMap}\n  reconciler: {exec: {command: [/bin/true]}}\n"
+		 "  reconciliationTimeout: 1s\n  quarantine: {crashes: 2}\n");
+	put_file("slow.yaml",
+		 "apiVersion: reconciled.dev/v1alpha1\nkind: Controller\nmetadata: {name: slow}\nspec:\n"
+		 "  for: {apiVersion: v1, kind: Secret}\n  reconciler: {exec: {command: [/bin/true]}}\n");
+	wrong_configuration_is_78();
+	broker_start();
+	struct err err = {0};
+	CHECK_MSG(transport_dial(socket_path, &watcher, &err) == 0, "%s", err.text);
+	all_keys_are_wanted_until_they_are_in();
+	grant_and_done();
+	add_while_running_runs_again();
+	a_key_is_back_only_after_host_and_jail_are_dead();
+	a_live_host_that_lost_its_key_gives_it_back();
+	a_killed_broker_keeps_leases_backoff_and_quarantine();
+	a_frozen_host_is_killed_at_the_end_of_its_lease();
+	another_file_gets_no_keys();
+	without_a_jail_there_is_no_grant();
+	a_program_that_cannot_start_pauses_its_controller();
+	nonsense_is_refused_and_hurts_nobody();
+	a_damaged_region_is_thrown_away();
+	a_full_region_refuses_and_says_so();
+	it_stops_when_told_and_a_second_one_is_refused();
+	int rc = check_result();
+	fflush(stdout);
+	exit(rc);
+}
