@@ -39,6 +39,7 @@ static int hold(const char *mark)
 	fflush(stdout);
 	while (jail_await(j, 600, &e) && e.type != JAIL_EVENT_GONE)
 		;
+	jail_free(j);
 	return 0;
 }
 

@@ -399,7 +399,8 @@ static void bare_group(void)
 	if (!j)
 		return;
 	struct run run = jail_run(
-	    j, ARGV("bash", "-c", "setsid sh -c 'echo $$; exec sleep 601' $0 & wait -n; sleep 0.2", marker));
+	    j, ARGV("bash", "-c",
+		    "read -r p < <(exec setsid sh -c 'echo $$; exec sleep 601 >&-' $0); echo $p", marker));
 	int pid = atoi(run.output);
 	CHECK_MSG(run.status == 0 && pid > 0 && kill(pid, 0) == 0, "the helper is gone: %s", run.output);
 	if (pid > 0)
