@@ -139,6 +139,23 @@ static void try_lookups(struct span text)
 	buf_done(&out);
 }
 
+/* The lookups are for checked text; on any other their answers mean nothing, but they end and stay within it.
+ */
+static void try_lookups_unchecked(struct span text)
+{
+	struct span key, value;
+	struct json_iter it = {0};
+	struct buf out = {0};
+	size_t n = 0;
+	while (json_each(text, &it, &key, &value)) {
+		cr_assert(value.at >= text.at && value.at + value.len <= text.at + text.len);
+		json_unescape(value, &out);
+		cr_assert_leq(++n, text.len);
+	}
+	json_path(text, "metadata", "name", NULL);
+	buf_done(&out);
+}
+
 static void try_trees(struct span text, bool good)
 {
 	struct doc *d = doc_new();
@@ -184,8 +201,7 @@ Test(json_robust, broken_texts)
 		cr_assert(!good || json_value(copy, &value) == 0, "round %llu", (unsigned long long)round);
 		try_streams(copy, good);
 		try_trees(copy, good);
-		if (good)
-			try_lookups(copy);
+		good ? try_lookups(copy) : try_lookups_unchecked(copy);
 		good_ones += good;
 		free(exact);
 	}
