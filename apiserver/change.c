@@ -1,6 +1,7 @@
 /* POST, PUT and PATCH: from the body to a draft. */
 #include "check.h"
 #include "json_patch.h"
+#include "strategic.h"
 #include "write.h"
 #include <stdio.h>
 
@@ -56,7 +57,7 @@ int call_update(struct call *c)
 
 /* ---- patches ---- */
 
-enum patch { PATCH_MERGE, PATCH_JSON, PATCH_APPLY };
+enum patch { PATCH_MERGE, PATCH_JSON, PATCH_STRATEGIC, PATCH_APPLY };
 
 static int patch_type(struct call *c, enum patch *ret)
 {
@@ -67,12 +68,8 @@ static int patch_type(struct call *c, enum patch *ret)
 		*ret = PATCH_JSON;
 	else if (span_is(type, "application/apply-patch+yaml"))
 		*ret = PATCH_APPLY;
-	else if (span_is(type, "application/strategic-merge-patch+json"))
-		return fail(&c->f, 415, "UnsupportedMediaType",
-			    "this server does not know strategic merge patches; use "
-			    "application/merge-patch+json (kubectl patch "
-			    "--type=merge), application/json-patch+json or application/apply-patch+yaml "
-			    "(kubectl apply --server-side)");
+	else if (span_is(type, "application/strategic-merge-patch+json") && c->view.def->builtin)
+		*ret = PATCH_STRATEGIC;
 	else
 		return fail(
 		    &c->f, 415, "UnsupportedMediaType",
@@ -107,7 +104,11 @@ static int patch_locked(struct call *c, struct draft *w, enum patch type, struct
 	struct doc_node *shown = write_live_tree(c, w->live);
 	if (type == PATCH_MERGE)
 		w->after = doc_merge_patch(c->doc, shown, body);
-	else if ((r = json_patch(c->doc, shown, body, &w->after, &c->f)) < 0)
+	else if (type == PATCH_STRATEGIC)
+		r = strategic_patch(c->doc, shown, body, &w->after, &c->f);
+	else
+		r = json_patch(c->doc, shown, body, &w->after, &c->f);
+	if (r < 0)
 		return r;
 	if ((r = check_types(c, w->after)) < 0 || (r = patched_identity(c, w->after)) < 0 ||
 	    (r = write_identity(c, w->after)) < 0)

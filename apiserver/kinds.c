@@ -76,6 +76,8 @@ static struct definition *builtin_definition(const struct builtin_kind *b)
 	d->plural = xstrdup(b->plural);
 	d->singular = xstrdup(b->singular);
 	d->n_short_names = split_words(b->short_names, d->short_names, SHORT_NAMES_MAX);
+	if (b->flags & ALL)
+		d->categories[d->n_categories++] = xstrdup("all");
 	d->scope = b->scope;
 	d->names = b->names;
 	d->flags = b->flags;

@@ -11,8 +11,9 @@
 #include <unistd.h>
 
 /* THREAD_STACK: JSON is walked recursively, up to JSON_MAX_DEPTH levels. LEFT_CHECK: how soon an idle watch
- * notices that its client is gone. IDLE_TIMEOUT: for connections without a request, seconds. */
-enum { THREAD_STACK = 2 << 20, READER_BLOCK = 32 << 10, IDLE_TIMEOUT = 300 };
+ * notices that its client is gone. IDLE_TIMEOUT: for connections without a
+ * request, seconds. DRAIN: how long requests may take to end when the server stops, seconds. */
+enum { THREAD_STACK = 2 << 20, READER_BLOCK = 32 << 10, IDLE_TIMEOUT = 300, DRAIN = 5 };
 #define LEFT_CHECK_NS (5 * NS_PER_S)
 
 struct server {
@@ -20,6 +21,10 @@ struct server {
 	struct storage *storage;
 	struct access *access;
 	struct server_options options;
+	pthread_mutex_t lock;
+	pthread_cond_t idle;
+	size_t active; /* requests, watches included, that are not answered to the end */
+	bool stopping;
 };
 
 struct request {
@@ -107,7 +112,7 @@ static struct MHD_Response *watch_response(struct MHD_Connection *connection, st
 
 /* ---- requests ---- */
 
-static enum MHD_Result respond(struct MHD_Connection *connection, struct api_response *out)
+static enum MHD_Result respond(struct MHD_Connection *connection, struct api_response *out, bool close)
 {
 	char seconds[16];
 	size_t len = out->body.len;
@@ -120,6 +125,8 @@ static enum MHD_Result respond(struct MHD_Connection *connection, struct api_res
 	MHD_add_response_header(r, "Cache-Control", "no-cache, private");
 	if (out->allow)
 		MHD_add_response_header(r, "Allow", out->allow);
+	if (close)
+		MHD_add_response_header(r, "Connection", "close");
 	if (out->code == 401)
 		MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
 	if (out->retry_after) {
@@ -136,7 +143,7 @@ static enum MHD_Result refuse(struct MHD_Connection *connection, int code, const
 {
 	struct api_response out;
 	api_refuse(&out, code, reason, message);
-	enum MHD_Result r = respond(connection, &out);
+	enum MHD_Result r = respond(connection, &out, false);
 	api_response_done(&out);
 	return r;
 }
@@ -190,7 +197,7 @@ static enum MHD_Result finish(struct server *s, struct MHD_Connection *connectio
 	api_handle(s->storage, &in, &out);
 	log_debug("request", LOG_S("method", method), LOG_S("uri", q->uri), LOG_I("code", out.code),
 		  LOG_I("microseconds", (watch_clock() - start) / NS_PER_US));
-	enum MHD_Result r = respond(connection, &out);
+	enum MHD_Result r = respond(connection, &out, __atomic_load_n(&s->stopping, __ATOMIC_RELAXED));
 	api_response_done(&out);
 	return r;
 }
@@ -215,8 +222,11 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, cons
 /* Called with the request line as it came: libmicrohttpd's own decoding would turn %2F into a slash. */
 static void *open_request(void *cls, const char *uri, struct MHD_Connection *connection)
 {
-	(void)cls;
+	struct server *s = cls;
 	(void)connection;
+	pthread_mutex_lock(&s->lock);
+	s->active++;
+	pthread_mutex_unlock(&s->lock);
 	struct request *q = xcalloc(1, sizeof(*q));
 	q->uri = xstrdup(uri);
 	return q;
@@ -225,8 +235,8 @@ static void *open_request(void *cls, const char *uri, struct MHD_Connection *con
 static void close_request(void *cls, struct MHD_Connection *connection, void **context,
 			  enum MHD_RequestTerminationCode why)
 {
+	struct server *s = cls;
 	struct request *q = *context;
-	(void)cls;
 	(void)connection;
 	(void)why;
 	if (!q)
@@ -235,6 +245,10 @@ static void close_request(void *cls, struct MHD_Connection *connection, void **c
 	free(q->uri);
 	free(q);
 	*context = NULL;
+	pthread_mutex_lock(&s->lock);
+	if (--s->active == 0)
+		pthread_cond_signal(&s->idle);
+	pthread_mutex_unlock(&s->lock);
 }
 
 static size_t keep_escaped(void *cls, struct MHD_Connection *connection, char *text)
@@ -258,6 +272,8 @@ int server_start(struct storage *storage, struct access *access, const struct se
 {
 	struct server *s = xcalloc(1, sizeof(*s));
 	*s = (struct server){.storage = storage, .access = access, .options = *o};
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->idle, NULL);
 	unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
 			 MHD_USE_ERROR_LOG | (access->cert ? MHD_USE_TLS : 0);
 	struct MHD_OptionItem tls[] = {
@@ -271,9 +287,9 @@ int server_start(struct storage *storage, struct access *access, const struct se
 	    flags, 0, NULL, NULL, handle, s, MHD_OPTION_EXTERNAL_LOGGER, log_daemon, NULL,
 	    MHD_OPTION_LISTEN_SOCKET, o->fd, MHD_OPTION_CONNECTION_LIMIT, o->max_connections,
 	    MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_TIMEOUT, MHD_OPTION_THREAD_STACK_SIZE,
-	    (size_t)THREAD_STACK, MHD_OPTION_URI_LOG_CALLBACK, open_request, NULL,
-	    MHD_OPTION_NOTIFY_COMPLETED, close_request, NULL, MHD_OPTION_UNESCAPE_CALLBACK, keep_escaped,
-	    NULL, MHD_OPTION_ARRAY, access->cert ? tls : none, MHD_OPTION_END);
+	    (size_t)THREAD_STACK, MHD_OPTION_URI_LOG_CALLBACK, open_request, s, MHD_OPTION_NOTIFY_COMPLETED,
+	    close_request, s, MHD_OPTION_UNESCAPE_CALLBACK, keep_escaped, NULL, MHD_OPTION_ARRAY,
+	    access->cert ? tls : none, MHD_OPTION_END);
 	if (!s->daemon) {
 		free(s);
 		return err_set(err, -EINVAL, "the HTTP server cannot start%s",
@@ -286,7 +302,19 @@ int server_start(struct storage *storage, struct access *access, const struct se
 
 void server_stop(struct server *s)
 {
-	MHD_stop_daemon(s->daemon);
+	struct timespec end;
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += DRAIN;
+	MHD_quiesce_daemon(s->daemon);
+	pthread_mutex_lock(&s->lock);
+	__atomic_store_n(&s->stopping, true, __ATOMIC_RELAXED);
+	while (s->active && pthread_cond_timedwait(&s->idle, &s->lock, &end) != ETIMEDOUT)
+		;
+	pthread_mutex_unlock(&s->lock);
+	MHD_stop_daemon(s->daemon); /* closes what is idle, and who did not read in time */
+	close(s->options.fd);
+	pthread_cond_destroy(&s->idle);
+	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
 

@@ -293,3 +293,38 @@ Test(apiserver_write, a_full_store_refuses_to_grow)
 	EXPECT_CODE(404, GET(CM "/a"));
 	EXPECT_CODE(201, CALL("POST", CM, "{'metadata':{'name':'b'}}"));
 }
+
+Test(apiserver_write, strategic_merge_patches_merge_lists_by_their_keys)
+{
+#define STRATEGIC "application/strategic-merge-patch+json"
+	const char *one = "/apis/apps/v1/namespaces/default/deployments/d";
+	EXPECT_CODE(201,
+		    CALL("POST", "/apis/apps/v1/namespaces/default/deployments",
+			 "{'metadata':{'name':'d','finalizers':['a/b','c/"
+			 "d']},'spec':{'strategy':{'type':'RollingUpdate','rollingUpdate':{'maxSurge':1}},"
+			 "'template':{'spec':{'containers':[{'name':'a','image':'i1','args':['1','2']},{'"
+			 "name':'b','image':'i2'}]}}}}"));
+	EXPECT_CODE(
+	    200, PATCH_BY(STRATEGIC, one,
+			  "{'metadata':{'labels':{'l':'1'},'finalizers':['e/f'],'$deleteFromPrimitiveList/"
+			  "finalizers':['a/b']},"
+			  "'spec':{'strategy':{'$retainKeys':['type'],'type':'Recreate'},'template':{'spec':{"
+			  "'$setElementOrder/containers':[{'name':'c'},{'name':'a'}],"
+			  "'containers':[{'name':'c','image':'i3','env':null},{'name':'a','args':['3']},{'"
+			  "name':'b','$patch':'delete'}]}}}}"));
+	EXPECT_AT(".metadata.labels.l", "1");
+	EXPECT_AT(".metadata.finalizers", "[\"c/d\",\"e/f\"]");
+	EXPECT_AT(".spec.strategy", "{\"type\":\"Recreate\"}");
+	EXPECT_AT(".spec.template.spec.containers",
+		  "[{\"name\":\"a\",\"image\":\"i1\",\"args\":[\"3\"]},{\"name\":\"c\",\"image\":\"i3\"}]");
+	EXPECT_CODE(
+	    200,
+	    PATCH_BY(STRATEGIC, one,
+		     "{'spec':{'template':{'spec':{'containers':[{'$patch':'replace'},{'name':'z'}]}}}}"));
+	EXPECT_AT(".spec.template.spec.containers", "[{\"name\":\"z\"}]");
+	EXPECT_CODE(200, PATCH_BY(STRATEGIC, one, "{'spec':{'strategy':{'$patch':'delete'}}}"));
+	EXPECT_AT(".spec.strategy", "");
+	EXPECT_CODE(400, PATCH_BY(STRATEGIC, one,
+				  "{'spec':{'template':{'spec':{'containers':[{'image':'nameless'}]}}}}"));
+	EXPECT_CODE(400, PATCH_BY(STRATEGIC, one, "[]"));
+}
