@@ -212,7 +212,7 @@ int region_write(const char *path, const struct region_spec *spec, struct region
 	if (rc < 0)
 		return err_set(err, rc, "cannot read /proc/sys/kernel/random/boot_id: %s", strerror(-rc));
 	struct region r = {.fd = -1, .writer = true, .path = xstrdup(path)};
-	bool created;
+	bool created = false;
 	rc = open_locked(path, spec->mode, &r.fd, &created, err);
 	enum region_state state = created ? REGION_CREATED : REGION_RECOVERED;
 	struct err why = {0};

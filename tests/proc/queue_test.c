@@ -117,7 +117,8 @@ static void host_tell(const struct wire *m)
 		printf("ACK %d %llu\n", m->hello_ack.running_known, (unsigned long long)me.incarnation);
 		break;
 	case WIRE_TYPE_REFUSED:
-		printf("REFUSED %s %.60s\n", wire_refusal_name(m->refused.code), m->refused.message.at);
+		printf("REFUSED %s " SPAN_FMT "\n", wire_refusal_name(m->refused.code),
+		       SPAN_ARG(m->refused.message));
 		break;
 	case WIRE_TYPE_GRANT:
 		printf("GRANT %llu %llu " SPAN_FMT "/" SPAN_FMT " %u %s %d %zu %lld\n",

@@ -196,7 +196,7 @@ static void on_store(void *ctx)
 	recover_image();
 }
 
-Test(store, killed_after_any_store_is_before_or_after_the_transition, .timeout = 250)
+Test(store, killed_after_any_store_is_before_or_after_the_transition)
 {
 	start_random();
 	cut.image = xcalloc(SMALL, 1);
@@ -312,7 +312,7 @@ Test(store, a_cell_named_twice_is_found)
 	expect_distrust("named twice");
 }
 
-Test(store, random_damage_never_crashes_the_recovery, .timeout = 120)
+Test(store, random_damage_never_crashes_the_recovery)
 {
 	start_random();
 	for (int i = 0; i < 200; i++)
@@ -342,7 +342,7 @@ Test(store, random_damage_never_crashes_the_recovery, .timeout = 120)
 
 /* ---- a restart changes nothing ---- */
 
-Test(store, recovery_is_equal, .timeout = 120)
+Test(store, recovery_is_equal)
 {
 	start_random();
 	for (int round = 0; round < 60; round++) {
@@ -475,7 +475,7 @@ static void model_end(uint32_t i, const struct wire_done *done, const struct wor
 		model[i].until = l.now + end->delay;
 }
 
-Test(store, random_operations_agree_with_a_simple_model, .timeout = 250)
+Test(store, random_operations_agree_with_a_simple_model)
 {
 	start_random();
 	char name[80];
