@@ -142,8 +142,10 @@ static void on_grant(struct host *h, struct link_event *e)
 	attempt_granted(h, &e->message, clock_boottime_ns());
 }
 
-static void pump_link(struct host *h)
+/* True: something came. */
+static bool pump_link(struct host *h)
 {
+	bool any = false;
 	struct link_event e;
 	struct link_identity who = {
 	    .instance = h->instance,
@@ -157,6 +159,7 @@ static void pump_link(struct host *h)
 		enum link_event_type type = link_next(&h->link, clock_boottime_ns(), &e);
 		if (type == LINK_NOTHING)
 			break;
+		any = true;
 		if (type == LINK_ACKNOWLEDGED)
 			on_acknowledged(h, &e.message.hello_ack);
 		else if (type == LINK_REFUSED_HELLO)
@@ -176,6 +179,7 @@ static void pump_link(struct host *h)
 		who.generation = h->grant.grant.generation;
 	}
 	link_greet(&h->link, &who, clock_boottime_ns());
+	return any;
 }
 
 void host_set_report(struct host *h, int which, enum wire_state state, const char *message)
@@ -282,9 +286,11 @@ static void wait_for_something(struct host *h)
 	poll(fds, (nfds_t)n, timeout);
 }
 
-static void turn(struct host *h)
+/* True: an answer came after the steps, so there may be more to do before anything else happens. */
+static bool turn(struct host *h)
 {
 	enum host_state before;
+	bool again = false;
 	pump_jail(h, clock_boottime_ns());
 	host_pump(h);
 	do {
@@ -293,9 +299,10 @@ static void turn(struct host *h)
 	} while (h->state != before && !h->exit);
 	if (h->link_open) {
 		send_reports(h);
-		pump_link(h); /* a jail that was just started is announced at once */
+		again = pump_link(h); /* a jail that was just started is announced at once */
 	}
 	watchdog(h, clock_boottime_ns());
+	return again;
 }
 
 int host_run(struct host *h)
@@ -315,8 +322,7 @@ int host_run(struct host *h)
 	}
 	h->link_open = true;
 	while (!h->exit) {
-		turn(h);
-		if (!h->exit)
+		if (!turn(h) && !h->exit)
 			wait_for_something(h);
 	}
 	start_goodbye(h);
