@@ -28,7 +28,7 @@
  *
  * Build with `cc greet.c $(pkg-config --cflags --libs reconcile)`, name the program in a controller file,
  * under `coprocess` (one process for many requests) or `exec` (one process for each): it finds out by itself
- * which it is. The protocol that goes over stdin and stdout is described in reconciler-protocol(7).
+ * which it is. The protocol that goes over stdin and stdout is described in docs/reconciler-protocol.md.
  *
  * Standard output belongs to the protocol. reconcile_main() puts stderr in its place, so that printf() in
  * your code ends in the worker's log, and /dev/null in the place of standard input.
@@ -238,6 +238,8 @@ RECONCILE_API int reconcile_error(struct reconcile_response *res, enum reconcile
 				  const char *reason, const char *message, ...) RECONCILE_FORMAT(4, 5);
 /* For the error: not before this time. */
 RECONCILE_API void reconcile_retry_after_ms(struct reconcile_response *res, int64_t milliseconds);
+/* For RECONCILE_THROTTLED: all keys of the controller wait, not this one alone. */
+RECONCILE_API void reconcile_pause_controller(struct reconcile_response *res);
 
 #ifdef __cplusplus
 }

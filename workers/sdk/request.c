@@ -195,6 +195,10 @@ static int begin(struct reconcile_request *req, struct buf *b, const char *what,
 {
 	if (!req->link || !req->link->coprocess)
 		return read_failed(req, -ENOTSUP, "reads need a coprocess: this one runs under exec");
+	if (req->cancelled)
+		return read_failed(req, -ECANCELED, "the request was cancelled");
+	if (req->link->ended)
+		return read_failed(req, -EPIPE, "the worker is gone");
 	buf_printf(b, "{\"kind\":\"%s\",\"id\":%llu", what, (unsigned long long)++req->link->last_id);
 	add_text(b, "uid", reconcile_uid(req));
 	add_text(b, "apiVersion", api_version);

@@ -41,9 +41,10 @@ static void bug(struct reconcile_response *res, const char *where, const char *w
 
 static void add_message(struct buf *out, const char *format, va_list ap)
 {
-	char text[SDK_MESSAGE_MAX];
-	vsnprintf(text, sizeof text, format, ap);
-	buf_json_string(out, span_of(text));
+	_cleanup_(buf_done) struct buf text = {.limit = SDK_RESPONSE_MAX};
+	buf_vprintf(&text, format, ap);
+	buf_json_string(out, buf_span(&text));
+	out->failed |= buf_failed(&text);
 }
 
 /* ---- what a handler says ---- */
@@ -152,6 +153,11 @@ void reconcile_retry_after_ms(struct reconcile_response *res, int64_t millisecon
 	res->retry_after_ms = milliseconds;
 }
 
+void reconcile_pause_controller(struct reconcile_response *res)
+{
+	res->pause_controller = true;
+}
+
 /* ---- how it is written ---- */
 
 static void print_list(struct buf *out, const char *name, const struct sdk_list *list)
@@ -160,6 +166,7 @@ static void print_list(struct buf *out, const char *name, const struct sdk_list 
 	for (size_t i = 0; i < list->count; i++) {
 		buf_puts(out, i ? "," : "");
 		buf_span_add(out, buf_span(&list->at[i].json));
+		out->failed |= buf_failed(&list->at[i].json);
 	}
 	buf_putc(out, ']');
 }
@@ -189,6 +196,8 @@ static void print_error(struct buf *out, const struct reconcile_response *res)
 	buf_json_string(out, span_of(res->error_message));
 	if (res->retry_after_ms > 0)
 		buf_printf(out, ",\"retryAfter\":\"%lldms\"", (long long)res->retry_after_ms);
+	if (res->pause_controller && res->error_type == RECONCILE_THROTTLED)
+		buf_puts(out, ",\"scope\":\"Controller\"");
 	buf_putc(out, '}');
 }
 

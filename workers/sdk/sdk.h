@@ -57,7 +57,7 @@ struct sdk_list {
 
 struct reconcile_response {
 	struct sdk_list status, conditions, children, events; /* children and events have no names */
-	bool children_managed, finalized, requeue, has_error;
+	bool children_managed, finalized, requeue, has_error, pause_controller;
 	bool has_priority;
 	int priority;
 	int64_t requeue_after_ms, retry_after_ms; /* 0: none */
