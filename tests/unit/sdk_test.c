@@ -22,8 +22,17 @@ static int run_body(struct reconcile_request *req, struct reconcile_response *re
 	"\"children\":{\"Deployment.apps/v1\":{\"shop/web\":{\"spec\":{\"replicas\":3}},\"shop/"             \
 	"db\":{}}},\"timeoutSeconds\":30}"
 
-/* The response, parsed: it has to be one valid line. */
+/* The response, parsed: it has to be one valid line. Good until the next one. */
 static struct doc *doc;
+
+static void forget(void)
+{
+	doc_free(doc);
+	doc = NULL;
+}
+
+TestSuite(sdk, .fini = forget);
+
 static struct doc_node *respond(const char *request, body b)
 {
 	char *text =
@@ -32,6 +41,7 @@ static struct doc_node *respond(const char *request, body b)
 	struct err err = {{0}};
 	cr_assert_not_null(text);
 	cr_assert_null(strchr(text, '\n'), "more than a line: %s", text);
+	forget();
 	doc = doc_new();
 	cr_assert_eq(doc_parse(doc, span_of(text), &root, &err), 0, "%s: %s", err.text, text);
 	free(text);
