@@ -173,7 +173,7 @@ const struct config_key config_keys[] = {
      .help = "how to reach the API server"},
     {"reconciled.budgets", KEY_SECTION, .help = "shared memory at most"},
     {"reconciled.budgets.queue", KEY_QUANTITY, .offset = M(queue_budget), .fallback = "512Mi", .min = MI(8),
-     .max = TIB(1), .help = "of the queue region"},
+     .max = MI(2048), .help = "of the queue region"},
     {"reconciled.budgets.cache", KEY_QUANTITY, .offset = M(cache_budget), .fallback = "1Gi", .min = MI(8),
      .max = TIB(1), .help = "of the cache region"},
     {"reconciled.addresses", KEY_UNSUPPORTED, .help = "where metrics and health are served"},

@@ -45,7 +45,7 @@ static int open_region(struct broker *b, const char *path, uint64_t budget, enum
 		       struct err *err)
 {
 	struct region_spec spec = shm_queue_spec();
-	spec.max_size = MAX(budget / SHM_BLOCK * SHM_BLOCK, 64 * (uint64_t)SHM_BLOCK);
+	spec.max_size = MIN(budget / SHM_BLOCK, (uint64_t)SHM_BLOCKS_MAX) * SHM_BLOCK;
 	spec.initial_size = 4 * (uint64_t)SHM_BLOCK;
 	int rc = region_write(path, &spec, &b->region, ret_state, err);
 	if (rc < 0)
@@ -161,6 +161,7 @@ int broker_open(struct broker *b, const struct program *program, struct err *err
 		return rc;
 	b->incarnation = atomic_load_explicit(&region_header(&b->region)->incarnation, memory_order_relaxed);
 	shorten_leases(b);
+	b->patience = b->started + b->wq.kill_grace;
 	broker_configure(b, b->started);
 	rc = lease_recover(&b->leases, &b->wq, err);
 	if (rc < 0)

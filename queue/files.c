@@ -58,6 +58,7 @@ static void drop_absent(struct broker *b, int64_t now)
 			continue;
 		for (struct peer *p; (p = TAILQ_FIRST(&b->parked[i]));)
 			broker_unpark(b, p);
+		reports_forget_controller(&b->reports, name);
 		uint32_t n = workqueue_drop(&b->wq, i, now);
 		log_info("controller removed: it is no longer configured", LOG_S("controller", name),
 			 LOG_I("dropped", n));
@@ -153,8 +154,8 @@ static void agree_on(struct broker *b, const struct wire_loaded *l, int64_t now)
 	if (strcmp(store_controller(&b->store, row)->digest, digest) == 0)
 		return;
 	uint32_t cleared = workqueue_set_digest(&b->wq, row, digest, now);
-	log_info("controller changed", LOG_SP("controller", l->controller), LOG_S("digest", digest),
-		 LOG_I("left_quarantine", cleared));
+	log_info("controller agreed with the watcher", LOG_SP("controller", l->controller),
+		 LOG_S("digest", digest), LOG_I("left_quarantine", cleared));
 	send_away(b, row);
 }
 

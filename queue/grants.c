@@ -185,7 +185,7 @@ void broker_reap(struct broker *b, int64_t now)
 void broker_lease_over(struct broker *b, uint32_t slot, int64_t now)
 {
 	struct lease *l = lease_find(&b->leases, slot);
-	if (!l)
+	if (!l || now < b->patience)
 		return;
 	const struct shm_detail *d = workqueue_lease(&b->wq, l->slot, l->generation);
 	struct span namespace, name;

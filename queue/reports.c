@@ -51,6 +51,13 @@ void reports_forget(struct reports *rs, const char *process)
 			take_out(rs, i);
 }
 
+void reports_forget_controller(struct reports *rs, const char *controller)
+{
+	for (size_t i = rs->len; i-- > 0;)
+		if (strcmp(rs->at[i].controller, controller) == 0)
+			take_out(rs, i);
+}
+
 void reports_json(const struct reports *rs, struct buf *out)
 {
 	buf_putc(out, '[');

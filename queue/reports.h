@@ -22,4 +22,6 @@ void reports_set(struct reports *rs, const char *process, struct span controller
 		 uint32_t state, struct span message);
 /* A new process of that name starts: what the old one said is over. */
 void reports_forget(struct reports *rs, const char *process);
+/* The controller is gone. */
+void reports_forget_controller(struct reports *rs, const char *controller);
 void reports_json(const struct reports *rs, struct buf *out);

@@ -414,13 +414,15 @@ static bool call(struct transport_client *c, const struct wire *m)
 	return false;
 }
 
+static const char *names[3] = {"web", "slow"}; /* the watcher's controllers */
+static size_t n_names = 2;
+
 static bool watcher_hello_as(const char *digest)
 {
 	uint64_t start;
 	process_start_time(getpid(), &start);
-	const char *names[] = {"web", "slow"};
-	struct wire_loaded loaded[2];
-	for (size_t i = 0; i < 2; i++)
+	struct wire_loaded loaded[3];
+	for (size_t i = 0; i < n_names; i++)
 		loaded[i] = (struct wire_loaded){span_of(names[i]),
 						 span_of(i == 0 && digest ? digest : digest_of(names[i]))};
 	return call(watcher, &(struct wire){.type = WIRE_TYPE_HELLO,
@@ -428,7 +430,7 @@ static bool watcher_hello_as(const char *digest)
 						      .role = WIRE_ROLE_WATCHER,
 						      .pid = (uint32_t)getpid(),
 						      .start_time = start,
-						      .loaded = {loaded, 2}}});
+						      .loaded = {loaded, n_names}}});
 }
 
 static bool watcher_hello(void)
@@ -827,6 +829,93 @@ static void all_keys_are_wanted_until_they_are_in(void)
 	CHECK(watcher_hello() && answer.hello_ack.want_all.len == 0);
 }
 
+static void put_file(const char *name, const char *text);
+#define WEB(rest)                                                                                            \
+	"apiVersion: reconciled.dev/v1alpha1\nkind: Controller\nmetadata: {name: web}\nspec:\n"              \
+	"  for: {apiVersion: v1, kind: ConfigMap}\n  reconciler: {exec: {command: [/bin/true]}}\n"           \
+	"  reconciliationTimeout: 1s\n" rest
+#define WEB_FILE WEB("  quarantine: {crashes: 2}\n")
+#define LATE_FILE                                                                                            \
+	"apiVersion: reconciled.dev/v1alpha1\nkind: Controller\nmetadata: {name: late}\nspec:\n"             \
+	"  for: {apiVersion: v1, kind: Secret}\n  reconciler: {exec: {command: [/bin/true]}}\n"
+
+static unsigned loads(void)
+{
+	_cleanup_(free_ptr) char *log = log_text();
+	unsigned n = 0;
+	for (const char *at = log; (at = strstr(at, "loading the configuration")); at++)
+		n++;
+	return n;
+}
+
+static void reload(void)
+{
+	unsigned before = loads();
+	kill(broker, SIGHUP);
+	CHECK(WAIT_FOR(10, loads() > before));
+}
+
+static void park(void)
+{
+	struct host h = host_start("web", "web.1");
+	CHECK(add("parked"));
+	for (int i = 0; i < 2; i++) {
+		host_tell_it(&h, "poll");
+		EXPECT_GRANT(&h, "shop/parked");
+		host_tell_it(&h, "done %llu %llu %u -1 1", h.slot, h.generation, WIRE_OUTCOME_CRASHED);
+		EXPECT(&h, "DONE_ACK 0");
+	}
+	CHECK(state_of("parked") == SHM_STATE_QUARANTINED);
+	host_end(&h);
+}
+
+static void files_change_while_it_runs(void)
+{
+	park();
+	/* A new file: the broker finds it by itself when the watcher names it. */
+	put_file("late.yaml", LATE_FILE);
+	names[n_names++] = "late";
+	CHECK(watcher_hello());
+	CHECK(answer.hello_ack.want_all.len == 1 &&
+	      span_is(answer.hello_ack.want_all.at[0].controller, "late"));
+	CHECK(add_key("late", "x", false, WIRE_CAUSE_INITIAL));
+	CHECK(status_has("\"name\":\"late\""));
+	CHECK(state_of("parked") == SHM_STATE_QUARANTINED);
+
+	/* A broken one: nothing that runs is stopped, and nothing is dropped. */
+	char *digest = digest_of("web");
+	put_file("web.yaml", "apiVersion: reconciled.dev/v1alpha1\nkind: Controller\nmetadata: {name: "
+			     "web}\nspec: {nonsense: 1}\n");
+	reload();
+	CHECK(log_has("nonsense"));
+	CHECK(state_of("parked") == SHM_STATE_QUARANTINED);
+	struct host h = host_start_as("web", digest, "web.1", true);
+	host_tell_it(&h, "hello");
+	EXPECT(&h, "ACK 0");
+	CHECK(add("still"));
+	host_tell_it(&h, "poll");
+	EXPECT_GRANT(&h, "shop/still");
+	host_tell_it(&h, "done %llu %llu 0 -1 1", h.slot, h.generation);
+	EXPECT(&h, "DONE_ACK 0");
+	host_end(&h);
+
+	/* Repaired, and another: what was parked by the old one is tried again. */
+	put_file("web.yaml", WEB("  quarantine: {crashes: 3}\n"));
+	CHECK(watcher_hello());
+	CHECK(state_of("parked") == SHM_STATE_READY);
+
+	/* One that is gone takes its keys along. */
+	char path[400];
+	snprintf(path, sizeof(path), "%s/late.yaml", conf_dir);
+	CHECK(unlink(path) == 0);
+	n_names--;
+	reload();
+	CHECK(!status_has("\"name\":\"late\""));
+	CHECK(!add_key("late", "x", false, WIRE_CAUSE_INITIAL) && answer.type == WIRE_TYPE_REFUSED);
+	put_file("web.yaml", WEB_FILE);
+	CHECK(watcher_hello());
+}
+
 static void a_damaged_region_is_thrown_away(void)
 {
 	CHECK(add("gone"));
@@ -845,15 +934,15 @@ static void a_damaged_region_is_thrown_away(void)
 static void a_full_region_refuses_and_says_so(void)
 {
 	struct wire_add_key keys[1024];
-	static char names[1024][200];
+	static char texts[1024][200];
 	uint32_t accepted = 0, sent = 0;
 	for (int batch = 0; batch < 200 && accepted == sent; batch++) {
 		for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-			snprintf(names[i], sizeof(names[i]),
+			snprintf(texts[i], sizeof(texts[i]),
 				 "a-name-that-is-long-enough-to-need-a-cell-of-text-beside-its-slot-%0100zu",
 				 (size_t)batch * ARRAY_SIZE(keys) + i);
 			keys[i] = (struct wire_add_key){
-			    .namespace = span_of("shop"), .name = span_of(names[i]), .priority = -100};
+			    .namespace = span_of("shop"), .name = span_of(texts[i]), .priority = -100};
 		}
 		if (!call(watcher, &(struct wire){.type = WIRE_TYPE_ADD,
 						  .add = {span_of("slow"), {keys, ARRAY_SIZE(keys)}}}))
@@ -947,10 +1036,7 @@ int main(int argc, char **argv)
 	snprintf(socket_path, sizeof(socket_path), "%s/queue.sock", run_dir);
 	mkdir(conf_dir, 0700);
 	put_file("reconciled.yaml", "budgets: {queue: 8Mi}\n");
-	put_file("web.yaml",
-		 "apiVersion: reconciled.dev/v1alpha1\nkind: Controller\nmetadata: {name: web}\nspec:\n"
-		 "  for: {apiVersion: v1, kind: ConfigMap}\n  reconciler: {exec: {command: [/bin/true]}}\n"
-		 "  reconciliationTimeout: 1s\n  quarantine: {crashes: 2}\n");
+	put_file("web.yaml", WEB_FILE);
 	put_file("slow.yaml",
 		 "apiVersion: reconciled.dev/v1alpha1\nkind: Controller\nmetadata: {name: slow}\nspec:\n"
 		 "  for: {apiVersion: v1, kind: Secret}\n  reconciler: {exec: {command: [/bin/true]}}\n");
@@ -969,6 +1055,7 @@ int main(int argc, char **argv)
 	without_a_jail_there_is_no_grant();
 	a_program_that_cannot_start_pauses_its_controller();
 	nonsense_is_refused_and_hurts_nobody();
+	files_change_while_it_runs();
 	a_damaged_region_is_thrown_away();
 	a_full_region_refuses_and_says_so();
 	it_stops_when_told_and_a_second_one_is_refused();

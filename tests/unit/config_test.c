@@ -951,7 +951,7 @@ Test(config, controllers_d_and_reconciled_yaml)
 	    "reconciled.yaml:2:1: error: addresses: not supported by this version: remove it\n"
 	    "reconciled.yaml:3:12: error: ha.mode: leader is not supported by this version; allowed: none\n"
 	    "reconciled.yaml:3:20: error: ha.name: not supported by this version: remove it\n"
-	    "reconciled.yaml:4:18: error: budgets.queue: found 1; allowed: whole bytes from 8Mi to 1Ti, "
+	    "reconciled.yaml:4:18: error: budgets.queue: found 1; allowed: whole bytes from 8Mi to 2Gi, "
 	    "written as 256Mi, 1Gi or "
 	    "500M (upper and lower case matter)\n");
 	free(have);
