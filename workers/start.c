@@ -21,59 +21,60 @@ static void paths_done(struct paths *p)
 		free(p->owned[i]);
 }
 
-static void hide(struct paths *p, const struct config_controller *c, char *path)
+static bool in_list(char **list, const char *path)
 {
-	bool known = strcmp(path, c->folder) == 0; /* it is shown: who put it there decided so */
+	for (; list && *list; list++)
+		if (strcmp(*list, path) == 0)
+			return true;
+	return false;
+}
+
+/* What is not there needs no mask; what the controller shows by name stays shown: who wrote that decided so. */
+static void hide(struct paths *p, const struct config_controller *c, const char *path)
+{
+	char *real = path ? realpath(path, NULL) : NULL;
+	if (!real)
+		return;
+	bool known = strcmp(real, c->folder) == 0 || in_list(c->reconciler.read_only_paths, real) ||
+		     in_list(c->reconciler.read_write_paths, real);
 	for (size_t i = 0; i < p->count; i++)
-		known |= strcmp(p->at[i], path) == 0;
-	for (char **shown = c->reconciler.read_only_paths; shown && *shown; shown++)
-		known |= strcmp(*shown, path) == 0;
-	for (char **shown = c->reconciler.read_write_paths; shown && *shown; shown++)
-		known |= strcmp(*shown, path) == 0;
+		known |= strcmp(p->at[i], real) == 0;
 	if (known || p->count + 1 == ARRAY_SIZE(p->at)) {
-		free(path);
+		free(real);
 		return;
 	}
-	p->at[p->count] = p->owned[p->count] = path;
+	p->at[p->count] = p->owned[p->count] = real;
 	p->at[++p->count] = NULL;
 }
 
-/* The folder of a file with a secret. Of a folder directly below / only the file is hidden: /etc must stay.
- */
-static void hide_folder_of(struct paths *p, const struct config_controller *c, const char *file)
+/* The folder of a file with a secret. Of a folder directly below / only the file is hidden: /etc must stay. -EINVAL: it lies where the
+ * program may look. */
+static int hide_secret(struct paths *p, const struct config_controller *c, const char *file, struct err *err)
 {
-	if (!file)
-		return;
-	char *real = realpath(file, NULL);
-	_cleanup_(free_ptr) char *path = real ? real : xstrdup(file);
-	_cleanup_(free_ptr) char *copy = xstrdup(path);
+	_cleanup_(free_ptr) char *real = file && file[0] ? realpath(file, NULL) : NULL;
+	if (!real)
+		return 0;
+	_cleanup_(free_ptr) char *copy = xstrdup(real);
 	const char *folder = dirname(copy);
-	hide(p, c, xstrdup(strchr(folder + 1, '/') ? folder : path));
+	if (strcmp(folder, c->folder) == 0)
+		return err_set(err, -EINVAL, "%s lies in the folder of the controller file, which the reconciler sees; move it to another folder",
+			       file);
+	hide(p, c, strchr(folder + 1, '/') ? folder : real);
+	return 0;
 }
 
-/* -EINVAL: the kubeconfig lies where the program may look. */
 static int hidden_paths(const struct host *h, struct paths *p, struct err *err)
 {
 	const struct config_controller *c = h->controller;
 	const struct kubeconfig *k = &h->kubeconfig;
-	const char *files[] = {k->source, k->cert_file, k->key_file, k->token_file};
-	hide(p, c, xstrdup(h->program->runtime_dir));
-	hide(p, c, xstrdup(h->program->region_dir));
-	hide(p, c, xstrdup("/etc/reconciled"));
-	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
-		_cleanup_(free_ptr) char *real =
-		    files[i] && files[i][0] == '/' ? realpath(files[i], NULL) : NULL;
-		if (!real)
-			continue;
-		_cleanup_(free_ptr) char *copy = xstrdup(real);
-		if (strcmp(dirname(copy), c->folder) == 0)
-			return err_set(err, -EINVAL,
-				       "%s lies in the folder of the controller file, which the reconciler "
-				       "sees; move it to another folder",
-				       files[i]);
-		hide_folder_of(p, c, real);
-	}
-	return 0;
+	const char *secrets[] = {k->source, k->cert_file, k->key_file, k->token_file};
+	hide(p, c, h->program->runtime_dir);
+	hide(p, c, h->program->region_dir);
+	hide(p, c, "/etc/reconciled");
+	int r = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(secrets) && r == 0; i++)
+		r = hide_secret(p, c, secrets[i], err);
+	return r;
 }
 
 static int start_jail(struct host *h, struct err *err)
