@@ -235,6 +235,12 @@ void attempt_prepare(struct host *h, int64_t now_ns)
 		conclude(h);
 		return;
 	}
+	if (!h->jail) { /* the lease names the jail that is gone: in another one the key may not run */
+		result_set(&h->result, WIRE_OUTCOME_WORKER_LOST, "JailLost",
+			   "the jail ended before the attempt began");
+		conclude(h);
+		return;
+	}
 	int ready = start_step(h, now_ns);
 	if (ready < 0) {
 		const struct host_report *r = &h->reports[REPORT_START];

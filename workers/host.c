@@ -142,10 +142,10 @@ static void on_grant(struct host *h, struct link_event *e)
 	attempt_granted(h, &e->message, clock_boottime_ns());
 }
 
-/* True: something came. */
+/* Takes what came, says HELLO when that is due. True if anything came. */
 static bool pump_link(struct host *h)
 {
-	bool any = false;
+	bool came = false;
 	struct link_event e;
 	struct link_identity who = {
 	    .instance = h->instance,
@@ -159,7 +159,7 @@ static bool pump_link(struct host *h)
 		enum link_event_type type = link_next(&h->link, clock_boottime_ns(), &e);
 		if (type == LINK_NOTHING)
 			break;
-		any = true;
+		came = true;
 		if (type == LINK_ACKNOWLEDGED)
 			on_acknowledged(h, &e.message.hello_ack);
 		else if (type == LINK_REFUSED_HELLO)
@@ -179,7 +179,7 @@ static bool pump_link(struct host *h)
 		who.generation = h->grant.grant.generation;
 	}
 	link_greet(&h->link, &who, clock_boottime_ns());
-	return any;
+	return came;
 }
 
 void host_set_report(struct host *h, int which, enum wire_state state, const char *message)
@@ -286,23 +286,22 @@ static void wait_for_something(struct host *h)
 	poll(fds, (nfds_t)n, timeout);
 }
 
-/* True: an answer came after the steps, so there may be more to do before anything else happens. */
-static bool turn(struct host *h)
+/* Everything that can be done now. An answer that comes while a state acts is seen by the state before
+ * anything is waited for. */
+static void turn(struct host *h)
 {
 	enum host_state before;
-	bool again = false;
 	pump_jail(h, clock_boottime_ns());
 	host_pump(h);
 	do {
-		before = h->state;
-		rows[before].step(h, clock_boottime_ns());
-	} while (h->state != before && !h->exit);
-	if (h->link_open) {
-		send_reports(h);
-		again = pump_link(h); /* a jail that was just started is announced at once */
-	}
+		do {
+			before = h->state;
+			rows[before].step(h, clock_boottime_ns());
+		} while (h->state != before && !h->exit);
+		if (h->link_open)
+			send_reports(h);
+	} while (h->link_open && !h->exit && pump_link(h));
 	watchdog(h, clock_boottime_ns());
-	return again;
 }
 
 int host_run(struct host *h)
@@ -322,7 +321,8 @@ int host_run(struct host *h)
 	}
 	h->link_open = true;
 	while (!h->exit) {
-		if (!turn(h) && !h->exit)
+		turn(h);
+		if (!h->exit)
 			wait_for_something(h);
 	}
 	start_goodbye(h);

@@ -29,7 +29,8 @@ static bool in_list(char **list, const char *path)
 	return false;
 }
 
-/* What is not there needs no mask; what the controller shows by name stays shown: who wrote that decided so. */
+/* What is not there needs no mask; what the controller shows by name stays shown: who wrote that decided so.
+ */
 static void hide(struct paths *p, const struct config_controller *c, const char *path)
 {
 	char *real = path ? realpath(path, NULL) : NULL;
@@ -47,8 +48,8 @@ static void hide(struct paths *p, const struct config_controller *c, const char 
 	p->at[++p->count] = NULL;
 }
 
-/* The folder of a file with a secret. Of a folder directly below / only the file is hidden: /etc must stay. -EINVAL: it lies where the
- * program may look. */
+/* The folder of a file with a secret. Of a folder directly below / only the file is hidden: /etc must stay.
+ * -EINVAL: it lies where the program may look. */
 static int hide_secret(struct paths *p, const struct config_controller *c, const char *file, struct err *err)
 {
 	_cleanup_(free_ptr) char *real = file && file[0] ? realpath(file, NULL) : NULL;
@@ -57,7 +58,9 @@ static int hide_secret(struct paths *p, const struct config_controller *c, const
 	_cleanup_(free_ptr) char *copy = xstrdup(real);
 	const char *folder = dirname(copy);
 	if (strcmp(folder, c->folder) == 0)
-		return err_set(err, -EINVAL, "%s lies in the folder of the controller file, which the reconciler sees; move it to another folder",
+		return err_set(err, -EINVAL,
+			       "%s lies in the folder of the controller file, which the reconciler sees; "
+			       "move it to another folder",
 			       file);
 	hide(p, c, strchr(folder + 1, '/') ? folder : real);
 	return 0;
