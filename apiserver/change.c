@@ -3,7 +3,6 @@
 #include "json_patch.h"
 #include "strategic.h"
 #include "write.h"
-#include <stdio.h>
 
 int call_create(struct call *c)
 {
@@ -48,9 +47,13 @@ int call_update(struct call *c)
 	if (r < 0)
 		return r;
 	storage_lock(c->store);
-	r = find_live(c, &w);
-	if (r == 0)
+	bool free = !storage_find(c->view.kind->storage, ns_span(c), span_of(c->name));
+	if (free && !c->subresource && c->view.def->flags & CREATE_ON_PUT) {
+		doc_set(c->doc, doc_get(w.after, "metadata"), "resourceVersion", NULL);
+		r = write_create(c, &w);
+	} else if ((r = find_live(c, &w)) == 0) {
 		r = write_update(c, &w);
+	}
 	storage_unlock(c->store);
 	return r;
 }
@@ -82,18 +85,18 @@ static int patch_type(struct call *c, enum patch *ret)
 /* Name and namespace can be changed by no patch. */
 static int patched_identity(struct call *c, const struct doc_node *root)
 {
-	static const char *const fields[] = {"name", "namespace"};
-	const char *want[] = {c->name, c->view.def->scope == NAMESPACED ? c->namespace : NULL};
-	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
-		struct span have = doc_string(c->doc, doc_path(root, "metadata", fields[i], NULL));
-		char field[32];
-		snprintf(field, sizeof(field), "metadata.%s", fields[i]);
-		if (want[i] && have.len && !span_is(have, want[i]))
-			invalid(&c->f, "FieldValueInvalid", field,
-				"Invalid value: \"" SPAN_FMT "\": field is immutable",
-				(int)MIN(have.len, (size_t)253), have.at);
-	}
-	return invalid_done(&c->f, c->view.def->group, c->view.def->kind, span_of(c->name));
+	struct span name = doc_string(c->doc, doc_path(root, "metadata", "name", NULL));
+	struct span namespace = doc_string(c->doc, doc_path(root, "metadata", "namespace", NULL));
+	if (name.len && !span_is(name, c->name))
+		return fail_bad_request(
+		    &c->f, "the name of the object (" SPAN_FMT ") does not match the name on the URL (%s)",
+		    (int)MIN(name.len, (size_t)253), name.at, c->name);
+	if (c->namespace && namespace.len && !span_is(namespace, c->namespace))
+		return fail_bad_request(&c->f,
+					"the namespace of the object (" SPAN_FMT
+					") does not match the namespace on the request (%s)",
+					(int)MIN(namespace.len, (size_t)253), namespace.at, c->namespace);
+	return 0;
 }
 
 static int patch_locked(struct call *c, struct draft *w, enum patch type, struct doc_node *body)
@@ -151,8 +154,7 @@ static int apply_create(struct call *c, struct draft *w, struct doc_node *config
 				     "uid mismatch: the provided object specified uid " SPAN_FMT
 				     ", and no existing object was found",
 				     (int)MIN(uid.len, (size_t)64), uid.at);
-	if (doc_string(d, doc_path(config, "metadata", "resourceVersion", NULL)).len)
-		return fail_not_found(&c->f, c->view.def->group, c->view.def->plural, span_of(c->name));
+	doc_set(d, doc_get(config, "metadata"), "resourceVersion", NULL);
 	int r = fields_apply(c, &w->manager, NULL, config, &w->after, &w->fields);
 	return r < 0 ? r : write_create(c, w);
 }

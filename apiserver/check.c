@@ -133,15 +133,18 @@ static void check_name(struct call *c, const struct doc_node *meta)
 			(int)MIN(name.len, (size_t)300), name.at, rule);
 }
 
+#define NAME_PART_RULE                                                                                       \
+	"name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with "   \
+	"an alphanumeric "                                                                                   \
+	"character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "              \
+	"'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+
 static void check_map_keys(struct call *c, const struct doc_node *map, const char *field)
 {
 	doc_each (n, map)
 		if (!kube_is_qualified_name(n->key))
 			invalid(&c->f, "FieldValueInvalid", field,
-				"Invalid value: \"" SPAN_FMT
-				"\": name part must consist of alphanumeric characters, '-', '_' or '.', and "
-				"must start and end with an alphanumeric character (e.g. 'MyName',  or "
-				"'my.name',  or '123-abc')",
+				"Invalid value: \"" SPAN_FMT "\": " NAME_PART_RULE,
 				(int)MIN(n->key.len, (size_t)200), n->key.at);
 }
 
@@ -155,8 +158,9 @@ static void check_labels(struct call *c, const struct doc_node *labels)
 				"Invalid value: \"" SPAN_FMT
 				"\": a valid label must be an empty string or consist of alphanumeric "
 				"characters, '-', '_' or '.', and must start and end with an alphanumeric "
-				"character, and be no more "
-				"than 63 characters",
+				"character (e.g. 'MyValue',  or "
+				"'my_value',  or '12345', regex used for validation is "
+				"'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')",
 				(int)MIN(value.len, (size_t)200), value.at);
 	}
 }
@@ -172,6 +176,12 @@ static void check_annotations(struct call *c, const struct doc_node *annotations
 			"Too long: may not be more than %d bytes", ANNOTATIONS_MAX);
 }
 
+static bool standard_finalizer(struct span name)
+{
+	return span_is(name, "orphan") || span_is(name, "foregroundDeletion") ||
+	       span_is(name, "kubernetes") || span_is(name, CRD_FINALIZER);
+}
+
 static void check_finalizers(struct call *c, const struct doc_node *finalizers)
 {
 	if (finalizers && finalizers->count > REFERENCES_MAX)
@@ -179,11 +189,15 @@ static void check_finalizers(struct call *c, const struct doc_node *finalizers)
 			"Too many: %u: must have at most %d items", finalizers->count, REFERENCES_MAX);
 	doc_each (n, finalizers) {
 		struct span name = doc_string(c->doc, n);
+		const char *rule = NULL;
 		if (!kube_is_qualified_name(name))
+			rule = NAME_PART_RULE;
+		else if (c->view.def->builtin && !memchr(name.at, '/', name.len) && !standard_finalizer(name))
+			rule = "name is neither a standard finalizer name nor is it fully qualified";
+		if (rule)
 			invalid(&c->f, "FieldValueInvalid", "metadata.finalizers",
-				"Invalid value: \"" SPAN_FMT
-				"\": name part must consist of alphanumeric characters, '-', '_' or '.'",
-				(int)MIN(name.len, (size_t)200), name.at);
+				"Invalid value: \"" SPAN_FMT "\": %s", (int)MIN(name.len, (size_t)200),
+				name.at, rule);
 	}
 }
 
@@ -201,7 +215,8 @@ static void check_owners(struct call *c, const struct doc_node *owners)
 				 required[i]);
 			if (!doc_string(c->doc, doc_get(owner, required[i])).len)
 				invalid(&c->f, "FieldValueInvalid", field,
-					"Invalid value: \"\": %s must not be empty", required[i]);
+					"Invalid value: \"\": %s must not be empty",
+					i ? required[i] : "version");
 		}
 		const struct doc_node *controller = doc_get(owner, "controller");
 		controllers +=
@@ -321,9 +336,13 @@ static bool changed(const struct doc_node *before, const struct doc_node *after,
 	return x && y ? !doc_equal(x, y) : x != y;
 }
 
-static void immutable_field(struct call *c, const char *field)
+static void immutable_field(struct call *c, const char *field, const struct doc_node *value)
 {
-	invalid(&c->f, "FieldValueInvalid", field, "Invalid value: field is immutable");
+	_cleanup_(buf_done) struct buf text = {0};
+	if (value)
+		doc_print(value, &text);
+	invalid(&c->f, "FieldValueInvalid", field, "Invalid value: %s: field is immutable",
+		value ? buf_str(&text) : "null");
 }
 
 static void immutable_data(struct call *c, const struct doc_node *before, const struct doc_node *after)
@@ -393,7 +412,7 @@ int check_change(struct call *c, const struct doc_node *before, const struct doc
 		    !changed(before, after, a, b))
 			continue;
 		snprintf(field, sizeof(field), b ? "%s.%s" : "%s%s", a, b ? b : "");
-		immutable_field(c, field);
+		immutable_field(c, field, b ? doc_path(after, a, b, NULL) : doc_get(after, a));
 	}
 	return invalid_done(&c->f, c->view.def->group, c->view.def->kind,
 			    doc_string(c->doc, doc_path(after, "metadata", "name", NULL)));

@@ -63,14 +63,16 @@ static int check_conditions(struct call *c, const struct object *o, const struct
 	char rv[24];
 	snprintf(rv, sizeof(rv), "%llu", (unsigned long long)o->rv);
 	if (opt->uid.len && !span_is(opt->uid, o->uid))
-		return fail_conflict(&c->f, c->view.def->group, c->view.def->plural, span_of(o->name),
-				     "Precondition failed: UID in precondition: " SPAN_FMT
-				     ", UID in object meta: %s",
+		return fail_conflict(&c->f, c->view.def->group, c->view.def->kind, span_of(o->name),
+				     "the UID in the precondition (" SPAN_FMT
+				     ") does not match the UID in record (%s). The object might have "
+				     "been deleted and then recreated",
 				     (int)MIN(opt->uid.len, (size_t)64), opt->uid.at, o->uid);
 	if (opt->version.len && !span_is(opt->version, rv))
-		return fail_conflict(&c->f, c->view.def->group, c->view.def->plural, span_of(o->name),
-				     "Precondition failed: ResourceVersion in precondition: " SPAN_FMT
-				     ", ResourceVersion in object meta: %s",
+		return fail_conflict(&c->f, c->view.def->group, c->view.def->kind, span_of(o->name),
+				     "the ResourceVersion in the precondition (" SPAN_FMT
+				     ") does not match the ResourceVersion in record "
+				     "(%s). The object might have been modified",
 				     (int)MIN(opt->version.len, (size_t)64), opt->version.at, rv);
 	return 0;
 }

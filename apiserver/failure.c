@@ -47,11 +47,13 @@ int fail_not_found(struct failure *f, const char *group, const char *resource, s
 
 int fail_no_route(struct failure *f)
 {
+	f->bare = true;
 	return fail(f, 404, "NotFound", "the server could not find the requested resource");
 }
 
 int fail_method(struct failure *f)
 {
+	f->bare = true;
 	return fail(f, 405, "MethodNotAllowed",
 		    "the server does not allow this method on the requested resource");
 }
@@ -176,7 +178,7 @@ void failure_print(const struct failure *f, struct buf *out)
 	    "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":");
 	buf_json_string(out, span_of(f->message));
 	buf_printf(out, ",\"reason\":\"%s\"", f->reason);
-	if (*f->name || *f->kind || *f->uid || f->n_causes || f->retry_after)
+	if (*f->name || *f->kind || *f->uid || f->n_causes || f->retry_after || f->bare)
 		print_details(f, out);
 	buf_printf(out, ",\"code\":%d}", f->code);
 }

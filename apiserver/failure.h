@@ -21,6 +21,7 @@ struct failure {
 	struct cause causes[FAILURE_CAUSES_MAX];
 	size_t n_causes;
 	int retry_after; /* seconds; 0: none */
+	bool bare;	 /* details are there and empty: tools look for the member */
 };
 
 /* Sets code, reason and message; details stay as they are. */

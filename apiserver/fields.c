@@ -72,7 +72,7 @@ struct doc_node *fields_update(struct call *c, const struct manager *m, const st
 {
 	struct doc *d = c->doc;
 	struct doc_node *list = doc_new_array(d), *changed = doc_field_set(d, after), *mine = NULL;
-	bool any = !before || set_keep_changed(d, changed, before, after);
+	bool any = (!before || set_keep_changed(d, changed, before, after)) && changed->child;
 	doc_each (entry, old) {
 		struct doc_node *e = doc_copy(d, entry), *set = entry_fields(d, e);
 		bool left;
@@ -205,7 +205,8 @@ int fields_apply(struct call *c, const struct manager *m, struct doc_node *live,
 	struct doc_node *base = live ? doc_copy(d, live) : doc_new_object(d);
 	*ret_after = doc_apply(d, base, config, old_set, others, n);
 	bool unchanged = old_set && doc_equal(old_set, set);
-	doc_append(list, unchanged ? old_entry : new_entry(c, m, set));
+	if (set->child)
+		doc_append(list, unchanged ? old_entry : new_entry(c, m, set));
 	*ret_fields = list;
 	return 0;
 }

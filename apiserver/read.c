@@ -30,7 +30,7 @@ static int too_large(struct call *c, uint64_t version)
 	c->f.n_causes = 1;
 	c->f.causes[0] =
 	    (struct cause){.reason = "ResourceVersionTooLarge", .message = "Too large resource version"};
-	return fail(&c->f, 504, "Timeout", "Too large resource version: %llu, current: %llu",
+	return fail(&c->f, 504, "Timeout", "Timeout: Too large resource version: %llu, current: %llu",
 		    (unsigned long long)version, (unsigned long long)c->store->rv);
 }
 

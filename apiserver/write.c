@@ -32,6 +32,12 @@ int write_identity(struct call *c, struct doc_node *root)
 	int r = mismatch(c, root);
 	if (r < 0)
 		return r;
+	static const char *const required[] = {"kind", "apiVersion"};
+	for (size_t i = 0; !c->view.def->builtin && i < ARRAY_SIZE(required); i++)
+		if (!doc_string(d, doc_get(root, required[i])).len)
+			return fail_bad_request(
+			    &c->f, "%s in version \"%s\" cannot be handled as a %s: Object '%s' is missing",
+			    c->view.def->kind, c->view.version->name, c->view.def->kind, required[i]);
 	char version[API_VERSION_MAX];
 	doc_set(d, root, "kind", doc_new_string(d, span_of(c->view.def->kind)));
 	doc_set(d, root, "apiVersion", doc_new_string(d, span_of(view_api_version(&c->view, version))));
@@ -243,7 +249,7 @@ static int stale(struct call *c, const struct draft *w, struct doc_node *meta)
 	if (put && !version.len && (!c->view.def->builtin || c->view.def->flags & CONDITIONAL)) {
 		invalid(&c->f, "FieldValueInvalid", "metadata.resourceVersion",
 			"Invalid value: 0x0: must be specified for an update");
-		return invalid_done(&c->f, group, c->view.def->kind, name);
+		return invalid_done(&c->f, group, plural, name);
 	}
 	return 0;
 }

@@ -36,6 +36,7 @@ Test(apiserver_crd, a_definition_makes_a_kind_at_once)
 	EXPECT_AT(".resources[0].shortNames[0]", "ws");
 	EXPECT_AT(".resources[1].name", "websites/status");
 	EXPECT_CODE(404, GET("/apis/example.com/v1alpha1/websites"));
+	EXPECT_CODE(400, CALL("POST", SITES, "{'metadata':{'name':'kindless'}}"));
 	EXPECT_CODE(201, CALL("POST", SITES,
 			      "{'kind':'Website','apiVersion':'example.com/"
 			      "v1','metadata':{'name':'a'},'spec':{'x':null}}"));
@@ -54,7 +55,10 @@ Test(apiserver_crd, a_definition_makes_a_kind_at_once)
 Test(apiserver_crd, the_status_subresource_is_per_version)
 {
 	EXPECT_CODE(201, define(V1 ",{'name':'v1beta1','served':true,'storage':false}"));
-	EXPECT_CODE(201, CALL("POST", SITES, "{'metadata':{'name':'a'},'spec':{'n':1},'status':{'n':1}}"));
+	EXPECT_CODE(201,
+		    CALL("POST", SITES,
+			 "{'apiVersion':'example.com/"
+			 "v1','kind':'Website','metadata':{'name':'a'},'spec':{'n':1},'status':{'n':1}}"));
 	EXPECT_AT(".status", "");
 	EXPECT_CODE(200, PATCH_BY(MERGE, SITES "/a", "{'status':{'n':1}}"));
 	EXPECT_AT(".status", "");
@@ -93,9 +97,12 @@ Test(apiserver_crd, columns_of_tables)
 				"status.conditions[?(@.type==\\'Ready\\')].status'},"
 				"{'name':'Born','type':'date','jsonPath':'.metadata.creationTimestamp'}]}"));
 	EXPECT_CODE(201, CALL("POST", SITES,
-			      "{'metadata':{'name':'a'},'spec':{'size':3},'status':{'conditions':[{'type':'"
+			      "{'apiVersion':'example.com/"
+			      "v1','kind':'Website','metadata':{'name':'a'},'spec':{'size':3},'status':{'"
+			      "conditions':[{'type':'"
 			      "Ready','status':'True'}]}}"));
-	EXPECT_CODE(201, CALL("POST", SITES, "{'metadata':{'name':'b'}}"));
+	EXPECT_CODE(201, CALL("POST", SITES,
+			      "{'apiVersion':'example.com/v1','kind':'Website','metadata':{'name':'b'}}"));
 	accept_header = "application/json;as=Table;v=v1;g=meta.k8s.io";
 	EXPECT_CODE(200, GET(SITES));
 	EXPECT_AT(".rows[0].cells", "[\"a\",3,\"True\",\"0s\",\"0s\"]");
@@ -105,7 +112,10 @@ Test(apiserver_crd, columns_of_tables)
 Test(apiserver_crd, deleting_the_definition_deletes_its_objects)
 {
 	EXPECT_CODE(201, define(V1));
-	EXPECT_CODE(201, CALL("POST", SITES, "{'metadata':{'name':'a','finalizers':['example.com/hold']}}"));
+	EXPECT_CODE(201,
+		    CALL("POST", SITES,
+			 "{'apiVersion':'example.com/"
+			 "v1','kind':'Website','metadata':{'name':'a','finalizers':['example.com/hold']}}"));
 	struct watch *w = watch("/apis/example.com/v1/websites?watch=1");
 	EXPECT_EVENTS(w, watch_clock(), WATCH_IDLE, "ADDED a");
 	EXPECT_CODE(200, CALL("DELETE", CRDS "/websites.example.com", ""));

@@ -153,8 +153,8 @@ Test(apiserver_write, patches_cannot_change_identity)
 	EXPECT_CODE(201, CALL("POST", CM, "{'metadata':{'name':'a'}}"));
 	EXPECT_CODE(422, PATCH_BY(MERGE, CM "/a", "{'metadata':{'uid':'other'}}"));
 	EXPECT_AT(".details.causes[0].field", "metadata.uid");
-	EXPECT_CODE(422, PATCH_BY(MERGE, CM "/a", "{'metadata':{'name':'b'}}"));
-	EXPECT_CODE(422, PATCH_BY(MERGE, CM "/a", "{'metadata':{'namespace':'b'}}"));
+	EXPECT_CODE(400, PATCH_BY(MERGE, CM "/a", "{'metadata':{'name':'b'}}"));
+	EXPECT_CODE(400, PATCH_BY(MERGE, CM "/a", "{'metadata':{'namespace':'b'}}"));
 	EXPECT_CODE(409, PATCH_BY(MERGE, CM "/a", "{'metadata':{'resourceVersion':'1'},'data':{'x':'y'}}"));
 	EXPECT_CODE(409, PATCH_BY(MERGE, CM "/a",
 				  "{'metadata':{'resourceVersion':'1','uid':'other'},'data':{'x':'y'}}"));
@@ -327,4 +327,14 @@ Test(apiserver_write, strategic_merge_patches_merge_lists_by_their_keys)
 	EXPECT_CODE(400, PATCH_BY(STRATEGIC, one,
 				  "{'spec':{'template':{'spec':{'containers':[{'image':'nameless'}]}}}}"));
 	EXPECT_CODE(400, PATCH_BY(STRATEGIC, one, "[]"));
+}
+
+Test(apiserver_write, a_put_creates_where_the_kind_lets_it)
+{
+	const char *lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l";
+	EXPECT_CODE(201, CALL("PUT", lease, "{'metadata':{'name':'l'},'spec':{'holderIdentity':'me'}}"));
+	EXPECT_CODE(422, CALL("PUT", lease, "{'metadata':{'name':'l'},'spec':{'holderIdentity':'you'}}"));
+	EXPECT_CODE(404, CALL("PUT", "/api/v1/namespaces/default/secrets/s", "{'metadata':{'name':'s'}}"));
+	EXPECT_CODE(404, CALL("PUT", "/apis/coordination.k8s.io/v1/namespaces/none/leases/l",
+			      "{'metadata':{'name':'l'}}"));
 }
