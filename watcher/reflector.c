@@ -2,7 +2,7 @@
 
 #define BASE_NS	    (800 * (int64_t)NS_PER_MS)
 #define CAP_NS	    (30 * NS_PER_S)
-#define DISCOVER_NS (10 * NS_PER_S) /* between two questions whether a kind is served by now */
+#define DISCOVER_NS (10 * NS_PER_S) /* at most, between two questions whether a kind is served by now */
 #define SHORT_NS    NS_PER_S
 enum { WATCH_FAILS_MAX = 5 }; /* then the cause may be the resourceVersion, whatever the server says */
 
@@ -51,9 +51,7 @@ struct reflector_output reflector_next(struct reflector *r, const struct reflect
 		if (r->phase != REFLECTOR_DISCOVER) /* it was served a moment ago: look at once, but never in
 						       a tight loop */
 			return go(r, REFLECTOR_DISCOVER, backoff(r, in));
-		return go(
-		    r, REFLECTOR_DISCOVER,
-		    MAX(DISCOVER_NS + (int64_t)(in->random * (double)DISCOVER_NS / 5), in->retry_after_ns));
+		return go(r, REFLECTOR_DISCOVER, MAX(MIN(backoff(r, in), DISCOVER_NS), in->retry_after_ns));
 	case REFLECTOR_LISTED:
 		r->has_version = true;
 		return go(r, REFLECTOR_WATCH, 0);
