@@ -44,6 +44,7 @@ static struct reflector_output again(struct reflector *r, const struct reflector
 struct reflector_output reflector_next(struct reflector *r, const struct reflector_input *in)
 {
 	bool watching = r->phase == REFLECTOR_WATCH;
+	int64_t wait;
 	switch (in->event) {
 	case REFLECTOR_SERVED:
 		return go(r, REFLECTOR_LIST, 0);
@@ -51,7 +52,8 @@ struct reflector_output reflector_next(struct reflector *r, const struct reflect
 		if (r->phase != REFLECTOR_DISCOVER) /* it was served a moment ago: look at once, but never in
 						       a tight loop */
 			return go(r, REFLECTOR_DISCOVER, backoff(r, in));
-		return go(r, REFLECTOR_DISCOVER, MAX(MIN(backoff(r, in), DISCOVER_NS), in->retry_after_ns));
+		wait = backoff(r, in);
+		return go(r, REFLECTOR_DISCOVER, MAX(MIN(wait, DISCOVER_NS), in->retry_after_ns));
 	case REFLECTOR_LISTED:
 		r->has_version = true;
 		return go(r, REFLECTOR_WATCH, 0);
