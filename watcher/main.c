@@ -142,7 +142,7 @@ static void act(struct watcher *w)
 static void wait_for(struct watcher *w, struct pollfd *fds, size_t n, int64_t until_ns)
 {
 	int64_t left = until_ns == INT64_MAX ? INT64_MAX : until_ns - clock_boottime_ns();
-	int timeout_ms = left <= 0 ? 0 : (int)MIN((left + NS_PER_MS - 1) / NS_PER_MS, INT64_C(60000));
+	int timeout_ms = left <= 0 ? 0 : (int)MIN(left / NS_PER_MS + 1, INT64_C(60000));
 	http_run(w->http, fds, n, timeout_ms);
 }
 
