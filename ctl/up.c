@@ -33,11 +33,11 @@ static void errors_show(const struct config *config)
 
 static int config_first(struct up *u, struct err *err)
 {
-	char *path = realpath(u->program.config_dir, NULL);
-	if (!path)
+	u->config_dir = realpath(u->program.config_dir, NULL);
+	if (!u->config_dir)
 		return err_set(err, -errno, "cannot read %s: %s", u->program.config_dir, strerror(errno));
-	u->program.config_dir = path;
-	int rc = config_load(path, &u->config, err);
+	u->program.config_dir = u->config_dir;
+	int rc = config_load(u->config_dir, &u->config, err);
 	if (rc < 0)
 		return rc;
 	errors_show(&u->config);
@@ -45,7 +45,7 @@ static int config_first(struct up *u, struct err *err)
 		return err_set(err, -EINVAL,
 			       u->config.errors.fatal ? "no controller of %s is usable"
 						      : "%s holds no controller",
-			       path);
+			       u->config_dir);
 	return 0;
 }
 
@@ -69,7 +69,7 @@ static int server_prepare(struct up *u, struct err *err)
 		return err_set(err, port, "no free port on the loopback: %s", strerror(-port));
 	u->server_listen = xasprintf("127.0.0.1:%d", port);
 	u->token_file = xasprintf("%s/token", u->program.runtime_dir);
-	u->program.kubeconfig = xasprintf("%s/kubeconfig", u->program.runtime_dir);
+	u->program.kubeconfig = u->kubeconfig = xasprintf("%s/kubeconfig", u->program.runtime_dir);
 	unlink(u->token_file);
 	unlink(u->program.kubeconfig);
 	_cleanup_(close_fd) int fd =
@@ -102,16 +102,16 @@ static int prepare(struct up *u, struct err *err)
 		rc = program_lock(u->program.runtime_dir, "up", err);
 	if (rc < 0)
 		return rc;
-	u->program.runtime_dir = realpath(u->program.runtime_dir, NULL);
-	u->program.region_dir = realpath(u->program.region_dir, NULL);
-	if (!u->program.runtime_dir || !u->program.region_dir)
+	u->program.runtime_dir = u->runtime_dir = realpath(u->program.runtime_dir, NULL);
+	u->program.region_dir = u->region_dir = realpath(u->program.region_dir, NULL);
+	if (!u->runtime_dir || !u->region_dir)
 		return err_set(err, -errno, "cannot use the runtime and region folders: %s", strerror(errno));
 	if (!u->program.kubeconfig)
 		return server_prepare(u, err);
-	char *path = realpath(u->program.kubeconfig, NULL);
-	if (!path)
+	u->kubeconfig = realpath(u->program.kubeconfig, NULL);
+	if (!u->kubeconfig)
 		return err_set(err, -errno, "cannot read %s: %s", u->program.kubeconfig, strerror(errno));
-	u->program.kubeconfig = path;
+	u->program.kubeconfig = u->kubeconfig;
 	return server_name(u, err);
 }
 
@@ -268,11 +268,11 @@ static int run(struct up *u, int signals)
 		if (!u->draining)
 			start_due(u);
 		if (!u->started && !u->draining) {
-			if (look_for_server(u, &err) < 0 ||
-			    (!u->started && clock_boottime_ns() > server_end)) {
-				log_error(
-				    "the API server did not start",
-				    LOG_S("reason", u->started ? err.text : "no kubeconfig was written"));
+			int rc = look_for_server(u, &err);
+			if (rc == 0 && !u->started && clock_boottime_ns() > server_end)
+				rc = err_set(&err, -ETIMEDOUT, "it wrote no %s", u->kubeconfig);
+			if (rc < 0) {
+				log_error("the API server cannot be used", LOG_S("reason", err.text));
 				u->killing = true;
 				drain(u);
 			}
@@ -306,28 +306,49 @@ static void options(struct up *u, int argc, char **argv)
 		ctl_usage(u->self, "--workers is a number up to 256, not %s", workers);
 }
 
+static int start_and_run(struct up *u, int signals)
+{
+	struct err err;
+	if (config_first(u, &err) < 0) {
+		ctl_fail(u->self, err.text);
+		return EXIT_CONFIG;
+	}
+	if (prepare(u, &err) < 0)
+		return ctl_fail(u->self, err.text);
+	logout_warning();
+	up_add_services(u);
+	up_fit_workers(u, false);
+	int status = run(u, signals);
+	if (u->token_file) {
+		unlink(u->token_file);
+		unlink(u->kubeconfig);
+	}
+	return status;
+}
+
+static void up_done(struct up *u)
+{
+	for (size_t i = 0; i < u->count; i++)
+		child_free(u->children[i]);
+	free(u->children);
+	config_done(&u->config);
+	free(u->config_dir);
+	free(u->runtime_dir);
+	free(u->region_dir);
+	free(u->kubeconfig);
+	free(u->token_file);
+	free(u->server_listen);
+}
+
 CTL_RUN(up_run)
 {
 	struct up u = {.self = self};
-	struct err err;
 	options(&u, argc, argv);
 	int signals = program_signals(true);
 	if (signals < 0)
 		return ctl_fail(self, strerror(-signals));
-	if (config_first(&u, &err) < 0) {
-		ctl_fail(self, err.text);
-		return EXIT_CONFIG;
-	}
-	if (prepare(&u, &err) < 0)
-		return ctl_fail(self, err.text);
-	logout_warning();
-	up_add_services(&u);
-	up_fit_workers(&u, false);
-	int status = run(&u, signals);
-	if (u.token_file) {
-		unlink(u.token_file);
-		unlink(u.program.kubeconfig);
-	}
-	config_done(&u.config);
+	int status = start_and_run(&u, signals);
+	up_done(&u);
+	close(signals);
 	return status;
 }

@@ -7,8 +7,9 @@
 
 struct up {
 	const struct ctl_command *self;
-	struct program program; /* paths are absolute */
-	struct config config;	/* of the last good load */
+	struct program program; /* its paths are absolute: the four below */
+	char *config_dir, *runtime_dir, *region_dir, *kubeconfig;
+	struct config config; /* of the last good load */
 	bool workers_given;
 	uint32_t workers; /* --workers */
 	char *token_file; /* of the built-in API server; NULL: a cluster is used */

@@ -22,6 +22,7 @@ controller() { # FILE NAME [LINE]
 	YAML
 }
 up() { # OPTION...
+	rm -f "$FOLDER/up.out"
 	# shellcheck disable=SC2086
 	"$ctl" up -f "$FOLDER/c" $here "$@" >"$FOLDER/up.out" 2>"$FOLDER/up.err" &
 	UP=$!
@@ -130,6 +131,7 @@ UP=
 rm "$FOLDER/c/c.yaml"
 
 # ---- process 1: orphans are reaped ----
+rm "$FOLDER/up.out"
 namespace=--pid
 [ "$(id -u)" = 0 ] || namespace="--pid --user --map-current-user"
 # shellcheck disable=SC2086
@@ -139,9 +141,11 @@ unshare $namespace --fork --kill-child --mount-proc sh -c '
 outer=$!
 check "as process 1 it starts" within 20 says "$FOLDER/up.out" running:
 UP=$(pgrep -P $outer)
+check "as process 1 it is alone below unshare" [ -n "$UP" ]
 check "as process 1 it has no zombies" within 10 sh -c "! ps -o stat= --ppid $UP | grep -q Z"
-kill "$UP"
+[ -z "$UP" ] || kill "$UP"
 check "as process 1 it ends" within 40 gone $outer
+kill -9 $outer 2>/dev/null
 wait $outer
 check "as process 1 it ends with success" [ $? = 0 ]
 UP=
