@@ -214,7 +214,7 @@ Test(mapping, what_frees_a_parked_key)
 
 static void collect(void *ctx, uint32_t slot)
 {
-	*(uint64_t *)ctx |= UINT64_C(1) << slot;
+	*(uint64_t *)ctx |= UINT64_C(1) << (slot & 63);
 }
 static uint64_t who(struct refindex *r, const char *namespace, const char *name)
 {
