@@ -50,7 +50,7 @@ static bool matches(const struct object *o, void *ctx)
 	return selector_match_labels(w->labels, o) && selector_match_fields(w->fields, o);
 }
 
-/* The place to go on from, or the state as it is now when no version was named. */
+/* The place to go on from, or the state as it is now when no version was named. The lock is held. */
 static int start(struct watch *w, const char *version, struct failure *f)
 {
 	struct storage *s = w->store;
@@ -118,8 +118,11 @@ int call_watch(struct call *c)
 	if (r == 0)
 		r = selector_parse_fields(span_of(p->field_selector ? p->field_selector : ""), w->view.def,
 					  &w->fields, &c->f);
-	if (r == 0)
+	if (r == 0) {
+		storage_lock(c->store);
 		r = start(w, p->resource_version, &c->f);
+		storage_unlock(c->store);
+	}
 	if (r < 0) {
 		watch_free(w);
 		return r;
