@@ -14,11 +14,13 @@ void broker_answer(struct broker *b, void *token, const struct wire *m)
 	transport_answer(b->server, token, buf_span(&b->out));
 }
 
-static void refuse(struct broker *b, const struct peer *p, void *token, enum wire_refusal code,
-		   const char *text)
+/* Whoever tries again and again is in the log once. */
+static void refuse(struct broker *b, struct peer *p, void *token, enum wire_refusal code, const char *text)
 {
-	log_warning("refused", LOG_S("peer", peer_name(p)), LOG_I("pid", p->pid),
-		    LOG_S("code", wire_refusal_name(code)), LOG_S("text", text));
+	log_at(p->refused == code + 1u ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARNING, "refused",
+	       LOG_S("peer", peer_name(p)), LOG_I("pid", p->pid), LOG_S("code", wire_refusal_name(code)),
+	       LOG_S("text", text));
+	p->refused = code + 1u;
 	broker_answer(b, token, &(struct wire){.type = WIRE_TYPE_REFUSED, .refused = {code, span_of(text)}});
 }
 
@@ -163,6 +165,7 @@ static void hello_from_host(struct broker *b, struct peer *p, const struct wire_
 		return;
 	}
 	p->known = true;
+	p->refused = 0;
 	if (!digest[0] || strcmp(digest, p->digest) == 0)
 		reports_set(&b->reports, peer_name(p), span_of(p->controller), span_of("digest"),
 			    WIRE_STATE_OK, span_of(""));
@@ -175,12 +178,14 @@ static void on_hello(struct broker *b, struct peer *p, const struct wire_hello *
 	broker_unpark(b, p);
 	if (!check_hello(b, p, h, token))
 		return;
+	bool first = p->role == WIRE_ROLE_COUNT;
 	p->role = h->role;
 	copy_text(p->instance, sizeof(p->instance), h->instance);
-	log_info("peer", LOG_S("role", wire_role_name(h->role)), LOG_I("pid", h->pid),
-		 LOG_S("instance", p->instance), LOG_I("jail", h->jail_pid), LOG_I("running", h->running));
+	log_at(h->role == WIRE_ROLE_CTL ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, "peer",
+	       LOG_S("role", wire_role_name(h->role)), LOG_I("pid", h->pid), LOG_S("instance", p->instance),
+	       LOG_I("jail", h->jail_pid), LOG_I("running", h->running));
 	/* The first HELLO of a process: what an older one of the same name reported is over. */
-	if (h->incarnation == 0 && h->role != WIRE_ROLE_CTL)
+	if (first && h->incarnation == 0 && h->role != WIRE_ROLE_CTL)
 		reports_forget(&b->reports, peer_name(p));
 	if (h->role == WIRE_ROLE_HOST) {
 		hello_from_host(b, p, h, token, now);

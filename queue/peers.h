@@ -13,6 +13,7 @@ struct peer {
 	pid_t pid;  /* by the socket's credentials */
 	bool known; /* HELLO was accepted */
 	uint32_t role;
+	uint32_t refused; /* enum wire_refusal of the last refusal that was logged, + 1 */
 	char instance[84];
 	char controller[64], digest[72]; /* of a host */
 	struct proc *host, *jail;	 /* of a host; jail NULL: it has none now */
