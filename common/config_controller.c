@@ -385,10 +385,10 @@ READ(config_read_kubeconfig)
 READ(config_read_ha_mode)
 {
 	(void)base;
-	if (n->type != YAML_SCALAR ||
-	    (strcmp(n->text, "none") && strcmp(n->text, "leader") && strcmp(n->text, "shard")))
+	const char *mode = n->type == YAML_SCALAR ? n->text : "";
+	if (strcmp(mode, "leader") != 0 && strcmp(mode, "shard") != 0 && strcmp(mode, "none") != 0)
 		config_refuse(r, n, "none", NULL);
-	else if (strcmp(n->text, "none") != 0)
+	else if (strcmp(mode, "none") != 0)
 		config_complain(r, n, "%s is not supported by this version; allowed: none", n->text);
 }
 

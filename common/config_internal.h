@@ -101,15 +101,14 @@ enum config_key_type {
 struct config_key {
 	const char *path; /* in the file: "spec.owns[].kind" */
 	enum config_key_type type;
+	bool required;
 	size_t offset;	      /* in the struct that the key's section is read into */
 	const char *fallback; /* the default as a user would write it; NULL: none */
-	int64_t min,
-	    max; /* of numbers; durations in ns, quantities in bytes; of texts: min is how many at least */
+	int64_t min, max; /* of numbers; durations in ns, quantities in bytes; of texts: how many at least */
 	config_check *check;
 	const char *allowed; /* of texts: what check wants */
 	void (*read)(struct config_reader *r, const struct config_key *k, const struct yaml_doc_node *n,
 		     void *base);
-	bool required;
 	const char *help;
 };
 extern const struct config_key config_keys[]; /* a NULL path ends it */

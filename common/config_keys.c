@@ -219,10 +219,11 @@ static void default_put(const struct config_key *k, void *base)
 		*(bool *)at = strcmp(k->fallback, "true") == 0;
 	else if (k->type == KEY_NUMBER)
 		*(double *)at = strtod(k->fallback, NULL);
-	else if (k->type == KEY_DURATION && parse_duration(k->fallback, at) < 0)
+	int rc = k->type == KEY_DURATION   ? parse_duration(k->fallback, at)
+		 : k->type == KEY_QUANTITY ? parse_quantity(k->fallback, at)
+					   : 0;
+	if (rc < 0)
 		abort(); /* the table is wrong */
-	else if (k->type == KEY_QUANTITY && parse_quantity(k->fallback, at) < 0)
-		abort();
 }
 
 void config_section_defaults(const char *section, void *base)

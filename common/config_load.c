@@ -11,17 +11,14 @@ struct loader {
 	char *checked_folder, *folder_error; /* the last folder that was searched for a kubeconfig */
 };
 
+/* Absolute; of a link: its target's, where the program lies, too. */
 static char *folder_of(const char *file)
 {
-	char *resolved = realpath(file, NULL);
-	char *path = resolved ? resolved : xstrdup(file);
+	char *path = realpath(file, NULL);
+	if (!path)
+		return xstrdup("/"); /* the file cannot be read either, and that is said */
 	char *slash = strrchr(path, '/');
-	if (slash && slash != path)
-		*slash = 0;
-	else if (slash)
-		slash[1] = 0;
-	else
-		strcpy(path, ".");
+	slash[slash == path] = 0;
 	return path;
 }
 

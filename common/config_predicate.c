@@ -267,7 +267,7 @@ static bool expression_print(struct config_reader *r, const struct yaml_doc_node
 				op);
 		return false;
 	}
-	if (set != (texts_count(values) > 0)) {
+	if (set != (values && values[0])) {
 		config_complain(r, n, set ? "values: %s needs at least one" : "values: not allowed with %s",
 				op);
 		return false;
@@ -279,8 +279,8 @@ static bool expression_print(struct config_reader *r, const struct yaml_doc_node
 	_cleanup_(buf_done) struct buf b = {0};
 	texts_sort(values);
 	buf_printf(&b, "%s %s (", key, is_in ? "in" : "notin");
-	for (size_t i = 0; values[i]; i++)
-		buf_printf(&b, "%s%s", i ? "," : "", values[i]);
+	for (char **v = values; v && *v; v++)
+		buf_printf(&b, "%s%s", v == values ? "" : ",", *v);
 	buf_putc(&b, ')');
 	texts_add(terms, buf_steal(&b));
 	return true;

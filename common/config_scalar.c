@@ -1,5 +1,6 @@
 #include "config_internal.h"
 #include "names.h"
+#include "path.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -405,39 +406,13 @@ bool config_check_kind(struct span s)
 	return true;
 }
 
-/* spec.a.b, spec.list[*].x, metadata.labels['example.com/a']: at most 32 steps. */
 bool config_check_path(struct span s)
 {
-	size_t i = 0, steps = 0;
-	while (i < s.len) {
-		if (s.at[i] == '[') {
-			size_t left = s.len - i;
-			if (left >= 3 && memcmp(s.at + i, "[*]", 3) == 0) {
-				i += 3;
-			} else if (left > 4 && s.at[i + 1] == '\'') {
-				const char *end = memmem(s.at + i + 2, left - 2, "']", 2);
-				if (!end || end == s.at + i + 2)
-					return false;
-				i = (size_t)(end - s.at) + 2;
-			} else {
-				return false;
-			}
-		} else {
-			if (steps) {
-				if (s.at[i] != '.')
-					return false;
-				i++;
-			}
-			size_t start = i;
-			while (i < s.len && !strchr(".['] ", s.at[i]))
-				i++;
-			if (i == start)
-				return false;
-		}
-		if (++steps > 32)
-			return false;
-	}
-	return steps > 0 && s.at[0] != '[';
+	struct path path = {0};
+	_cleanup_(free_ptr) char *text = span_dup(s);
+	bool good = path_parse(text, &path, NULL) == 0;
+	path_done(&path);
+	return good;
 }
 
 /* path=value, path==value, path!=value, joined by commas. */

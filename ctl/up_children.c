@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define PARENT_IS PROGRAM_PARENT "="
+
 static void arg(char ***argv, char *text) /* takes text */
 {
 	size_t n = 0;
@@ -60,7 +62,7 @@ static struct child *worker_find(const struct up *u, const char *controller, uin
 {
 	for (size_t i = 0; i < u->count; i++) {
 		struct child *c = u->children[i];
-		if (c->stage == STAGE_WORKERS && !c->retiring && c->number == number &&
+		if (c->controller && !c->retiring && c->number == number &&
 		    strcmp(c->controller, controller) == 0)
 			return c;
 	}
@@ -107,8 +109,8 @@ void up_fit_workers(struct up *u, bool keep)
 static char **child_environment(void)
 {
 	static const char *const left_out[] = {
-	    "NOTIFY_SOCKET=", "WATCHDOG_USEC=",	 "WATCHDOG_PID=",   "LISTEN_FDS=",
-	    "LISTEN_PID=",    "LISTEN_FDNAMES=", PROGRAM_PARENT "="};
+	    "NOTIFY_SOCKET=", "WATCHDOG_USEC=",	 "WATCHDOG_PID=", "LISTEN_FDS=",
+	    "LISTEN_PID=",    "LISTEN_FDNAMES=", PARENT_IS};
 	size_t n = 0, kept = 0;
 	while (environ[n])
 		n++;
@@ -120,7 +122,7 @@ static char **child_environment(void)
 		if (keep)
 			env[kept++] = environ[i];
 	}
-	env[kept] = xasprintf(PROGRAM_PARENT "=%d", (int)getpid());
+	env[kept] = xasprintf(PARENT_IS "%d", (int)getpid());
 	return env;
 }
 
@@ -145,7 +147,7 @@ static int spawn(char *const *argv, pid_t *ret)
 	char **env = child_environment();
 	int rc = posix_spawn(ret, argv[0], &files, &attributes, argv, env);
 	for (size_t i = 0; env[i]; i++)
-		if (strncmp(env[i], PROGRAM_PARENT "=", sizeof(PROGRAM_PARENT)) == 0)
+		if (strncmp(env[i], PARENT_IS, strlen(PARENT_IS)) == 0)
 			free(env[i]);
 	free(env);
 	posix_spawn_file_actions_destroy(&files);
