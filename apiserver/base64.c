@@ -27,3 +27,11 @@ bool base64_valid(struct span s)
 	}
 	return true;
 }
+
+size_t base64_size(struct span s)
+{
+	size_t padding = 0;
+	while (padding < s.len && padding < 2 && s.at[s.len - 1 - padding] == '=')
+		padding++;
+	return s.len / 4 * 3 - padding;
+}

@@ -4,3 +4,5 @@
 
 void base64_encode(struct buf *out, struct span bytes);
 bool base64_valid(struct span text);
+/* Bytes that a valid text stands for. */
+size_t base64_size(struct span text);

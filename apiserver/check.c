@@ -265,7 +265,7 @@ static int check_data(struct call *c, const struct doc_node *root, const char *f
 			    "Invalid value: \"" SPAN_FMT
 			    "\": a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
 			    (int)MIN(n->key.len, (size_t)253), n->key.at);
-		*total += n->key.len + (base64 ? value.len / 4 * 3 : value.len);
+		*total += base64 ? base64_size(value) : value.len;
 	}
 	return 0;
 }
