@@ -118,41 +118,54 @@ static bool lock_writer(int fd)
 	return true;
 }
 
+/* One try: 0 done, 1 the file was replaced meanwhile (try again), or negative. */
+static int open_once(const char *path, mode_t mode, int *ret_fd, bool *ret_created, struct err *err)
+{
+	bool created = false;
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 && errno == ENOENT) {
+		fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_CREAT | O_EXCL, mode);
+		if (fd < 0 && errno == EEXIST)
+			return 1;
+		created = true;
+	}
+	if (fd < 0)
+		return err_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
+	struct stat by_fd = {0}, by_path = {0};
+	int rc = 0;
+	if (!lock_writer(fd)) {
+		struct region_header h = {0};
+		if (errno != EWOULDBLOCK)
+			rc = err_set(err, -errno, "cannot lock %s: %s", path, strerror(errno));
+		else if (pread(fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h) || !h.writer_pid)
+			rc = err_set(err, -EBUSY, "%s is written by another process: stop that one first",
+				     path);
+		else
+			rc = err_set(err, -EBUSY,
+				     "%s is written by another process (pid %u): stop that one first", path,
+				     h.writer_pid);
+	} else if (fstat(fd, &by_fd) < 0) {
+		rc = err_set(err, -errno, "cannot stat %s: %s", path, strerror(errno));
+	} else if (stat(path, &by_path) < 0 || by_fd.st_ino != by_path.st_ino ||
+		   by_fd.st_dev != by_path.st_dev) {
+		rc = 1; /* between open and lock its last writer unlinked it */
+	}
+	if (rc != 0) {
+		close(fd);
+		return rc;
+	}
+	*ret_fd = fd;
+	*ret_created = created || by_fd.st_size == 0;
+	return 0;
+}
+
 static int open_locked(const char *path, mode_t mode, int *ret_fd, bool *ret_created, struct err *err)
 {
-	for (;;) {
-		bool created = false;
-		_cleanup_(close_fd) int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-		if (fd < 0 && errno == ENOENT) {
-			fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_CREAT | O_EXCL, mode);
-			if (fd < 0 && errno == EEXIST)
-				continue;
-			created = true;
-		}
-		if (fd < 0)
-			return err_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
-		if (!lock_writer(fd)) {
-			if (errno != EWOULDBLOCK)
-				return err_set(err, -errno, "cannot lock %s: %s", path, strerror(errno));
-			struct region_header h = {0};
-			if (pread(fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h))
-				h.writer_pid = 0;
-			return err_set(err, -EBUSY,
-				       "%s is written by another process (pid %u): stop that one first", path,
-				       h.writer_pid);
-		}
-		/* Between open and lock the last writer may have unlinked it. */
-		struct stat by_fd, by_path;
-		if (fstat(fd, &by_fd) < 0)
-			return err_set(err, -errno, "cannot stat %s: %s", path, strerror(errno));
-		if (stat(path, &by_path) < 0 || by_fd.st_ino != by_path.st_ino ||
-		    by_fd.st_dev != by_path.st_dev)
-			continue;
-		*ret_fd = fd;
-		*ret_created = created || by_fd.st_size == 0;
-		fd = -1;
-		return 0;
-	}
+	int rc;
+	do
+		rc = open_once(path, mode, ret_fd, ret_created, err);
+	while (rc > 0);
+	return rc;
 }
 
 static int create_contents(struct region *r, const struct region_spec *spec, const uint8_t boot_id[16],

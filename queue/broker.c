@@ -83,7 +83,7 @@ static int open_queue(struct broker *b, struct err *err)
 {
 	_cleanup_(free_ptr) char *path = xasprintf("%s/%s", b->program->region_dir, SHM_QUEUE_FILE);
 	uint64_t budget = b->config.main.queue_budget;
-	enum region_state state;
+	enum region_state state = REGION_CREATED;
 	struct err why = {0};
 	int rc = check_space(b->program->region_dir, path, budget, err);
 	if (rc == 0)

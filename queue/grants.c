@@ -4,9 +4,9 @@
 /* Spans of "kind\0namespace\0name". */
 static void split_object(struct span object, struct wire_add_key *ret)
 {
-	struct span *parts[] = {&ret->cause_kind, &ret->cause_namespace, &ret->cause_name};
+	struct span *parts[3] = {&ret->cause_kind, &ret->cause_namespace, &ret->cause_name};
 	const char *at = object.at, *end = object.at + object.len;
-	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+	for (size_t i = 0; i < 3; i++) {
 		size_t n = strnlen(at, (size_t)(end - at));
 		*parts[i] = (struct span){at, n};
 		at += n + (at + n < end);

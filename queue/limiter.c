@@ -40,6 +40,6 @@ int64_t limiter_conflict(uint32_t n, uint64_t *random)
 	int64_t delay = first;
 	for (uint32_t i = 1; i < n && delay < most; i++)
 		delay *= 2;
-	delay = MIN(delay, most);
-	return delay / 2 + (int64_t)((double)(delay / 2) * limiter_random(random));
+	int64_t half = MIN(delay, most) / 2;
+	return half + (int64_t)((double)half * limiter_random(random));
 }
