@@ -35,8 +35,8 @@
 /* The life of a key. DIRTY is RUNNING with a pending part, and is shown as RUNNING. */
 #define SHM_STATES(X)                                                                                        \
 	X(NONE, "(none)")                                                                                    \
-	X(READY, "READY") X(WAITING, "WAITING") X(RUNNING, "RUNNING") X(DIRTY, "RUNNING")                    \
-	    X(QUARANTINED, "QUARANTINED")
+	X(READY, "READY")                                                                                    \
+	X(WAITING, "WAITING") X(RUNNING, "RUNNING") X(DIRTY, "RUNNING") X(QUARANTINED, "QUARANTINED")
 enum shm_state {
 #define X(NAME, text) SHM_STATE_##NAME,
 	SHM_STATES(X)
@@ -47,8 +47,9 @@ enum shm_state {
 /* Why a key waits. */
 #define SHM_WAITS(X)                                                                                         \
 	X(NONE, "")                                                                                          \
-	X(BACKOFF, "backoff") X(REQUEUE_AFTER, "requeueAfter") X(REQUEUE, "requeue")                         \
-	    X(NOT_READY, "NotReady") X(THROTTLED, "Throttled") X(CONFLICT, "Conflict")
+	X(BACKOFF, "backoff")                                                                                \
+	X(REQUEUE_AFTER, "requeueAfter")                                                                     \
+	X(REQUEUE, "requeue") X(NOT_READY, "NotReady") X(THROTTLED, "Throttled") X(CONFLICT, "Conflict")
 enum shm_wait {
 #define X(NAME, text) SHM_WAIT_##NAME,
 	SHM_WAITS(X)
@@ -60,8 +61,8 @@ enum shm_wait {
 #define SHM_PAUSES(X)                                                                                        \
 	X(NONE, "")                                                                                          \
 	X(START, "its program cannot be started")                                                            \
-	    X(CRASHES, "ten different keys crashed with no success in between")                              \
-		X(THROTTLED, "it asked to be throttled")
+	X(CRASHES, "ten different keys crashed with no success in between")                                  \
+	X(THROTTLED, "it asked to be throttled")
 enum shm_pause {
 #define X(NAME, text) SHM_PAUSE_##NAME,
 	SHM_PAUSES(X)
@@ -96,8 +97,10 @@ enum shm_block {
 /* What happened to a key, in the history ring. */
 #define SHM_HAPPENED(X)                                                                                      \
 	X(ADDED, "added")                                                                                    \
-	X(MERGED, "merged") X(GRANTED, "granted") X(DONE, "done") X(LOST, "lease ended") X(DUE, "due")       \
-	    X(QUARANTINED, "quarantined") X(CLEARED, "quarantine left") X(DROPPED, "dropped")
+	X(MERGED, "merged")                                                                                  \
+	X(GRANTED, "granted")                                                                                \
+	X(DONE, "done") X(LOST, "lease ended") X(DUE, "due") X(QUARANTINED, "quarantined")                   \
+	    X(CLEARED, "quarantine left") X(DROPPED, "dropped")
 enum shm_happened {
 #define X(NAME, text) SHM_HAPPENED_##NAME,
 	SHM_HAPPENED(X)
@@ -133,7 +136,7 @@ struct shm_slot {
 _Static_assert(sizeof(struct shm_slot) == 64, "a slot is one cache line");
 #define SHM_SLOTS_PER_BLOCK (SHM_BLOCK / sizeof(struct shm_slot))
 
-#define SHM_CRASHES_MAX 16u /* what quarantine.crashes can be at most: config_keys.c has the same number */
+#define SHM_CRASHES_MAX 16u /* times of crashes that are kept */
 
 /* An object that caused an add, when it is not the key's own: a text "kind\0namespace\0name". 0: none. */
 struct shm_causes {
@@ -154,8 +157,9 @@ struct shm_detail {
 	int64_t quarantined_at;	  /* 0: is not */
 	uint16_t outcomes[16]; /* attempts that ended so since the last success, by enum wire_outcome; 65535
 				  is "or more" */
-	uint32_t crashes[SHM_CRASHES_MAX]; /* times of the last crashes, timeouts and OOM kills, in 1/100 s; a
-					      ring */
+	/* Times of the last crashes, timeouts and OOM kills, in 1/100 s: a ring. Where quarantine.crashes is
+	 * above its size: the first of a window and how many since; crash_next is SHM_CRASHES_MAX then. */
+	uint32_t crashes[SHM_CRASHES_MAX];
 	uint8_t crash_next, crash_count;
 	uint8_t last_outcome; /* enum wire_outcome; OK when attempted is 0 */
 	uint8_t attempted;    /* 1: last_outcome, last_at and duration_us are set */
@@ -163,7 +167,7 @@ struct shm_detail {
 	uint8_t lease_causes, lease_ends;
 	uint16_t lease_count;
 	int32_t lease_priority;
-	uint8_t lease_flags;   /* SHM_SLOT_* */
+	uint8_t lease_flags; /* SHM_SLOT_* */
 	uint8_t spare[3];
 	struct shm_causes lease_objects;
 	uint64_t generation; /* of the grant: never twice in one region; 0: no lease */

@@ -1,5 +1,7 @@
 #include "attempt.h"
 
+enum { CENTISECOND = 10 * NS_PER_MS };
+
 static void count16(uint16_t *n)
 {
 	if (*n < UINT16_MAX)
@@ -26,29 +28,56 @@ static int64_t backoff(struct shm_detail *d, const struct attempt_rules *rules, 
 	return MIN(MAX(delay, token), rules->limits.max_delay);
 }
 
+static void forget_crashes(struct shm_detail *d)
+{
+	memset(d->crashes, 0, sizeof(d->crashes));
+	d->crash_next = d->crash_count = 0;
+}
+
 static void reset(struct shm_detail *d)
 {
 	d->attempt = d->step = d->conflicts = 0;
 	d->backoff_until = 0;
 	memset(d->outcomes, 0, sizeof(d->outcomes));
-	memset(d->crashes, 0, sizeof(d->crashes));
-	d->crash_next = d->crash_count = 0;
+	forget_crashes(d);
 }
 
-enum { CENTISECOND = 10 * NS_PER_MS };
+/* More crashes than the ring has times: then only their number since the first of a window is kept. */
+enum { WINDOW = SHM_CRASHES_MAX }; /* in crash_next */
+
+static bool within(const struct attempt_rules *rules, uint32_t from, uint32_t to)
+{
+	return (int64_t)(uint32_t)(to - from) * CENTISECOND <= rules->within;
+}
+
+static bool too_many_in_window(struct shm_detail *d, const struct attempt_rules *rules, uint32_t at)
+{
+	uint32_t *start = &d->crashes[0], *n = &d->crashes[1];
+	if (d->crash_next != WINDOW || !within(rules, *start, at)) {
+		forget_crashes(d);
+		d->crash_next = WINDOW;
+		*start = at;
+	}
+	*n += 1;
+	d->crash_count = (uint8_t)MIN(*n, UINT8_MAX);
+	return *n >= rules->crashes;
+}
 
 /* True if this was the last one that is allowed. The ring holds the last ones, so only its oldest `crashes`
  * matter. */
 static bool crashed_too_often(struct shm_detail *d, const struct attempt_rules *rules, int64_t now)
 {
 	uint32_t at = (uint32_t)(now / CENTISECOND);
+	if (rules->crashes > SHM_CRASHES_MAX)
+		return too_many_in_window(d, rules, at);
+	if (d->crash_next == WINDOW)
+		forget_crashes(d);
 	d->crashes[d->crash_next] = at;
 	d->crash_next = (uint8_t)((d->crash_next + 1) % SHM_CRASHES_MAX);
 	d->crash_count = (uint8_t)MIN(d->crash_count + 1u, SHM_CRASHES_MAX);
-	if (rules->crashes == 0 || d->crash_count < rules->crashes)
-		return false;
-	uint32_t oldest = d->crashes[(d->crash_next + SHM_CRASHES_MAX - rules->crashes) % SHM_CRASHES_MAX];
-	return (int64_t)(uint32_t)(at - oldest) * CENTISECOND <= rules->within;
+	return rules->crashes > 0 && d->crash_count >= rules->crashes &&
+	       within(rules, d->crashes[(d->crash_next + SHM_CRASHES_MAX - rules->crashes) % SHM_CRASHES_MAX],
+		      at);
 }
 
 static struct attempt_plan failure(struct shm_detail *d, const struct wire_done *done,
@@ -147,8 +176,7 @@ void attempt_unpark(struct shm_detail *d)
 {
 	d->step = 0;
 	d->backoff_until = d->quarantined_at = 0;
-	memset(d->crashes, 0, sizeof(d->crashes));
-	d->crash_next = d->crash_count = 0;
+	forget_crashes(d);
 }
 
 bool attempt_is_clean(const struct shm_detail *d)

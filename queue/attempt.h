@@ -9,7 +9,7 @@
 
 struct attempt_rules { /* of the controller */
 	struct limits limits;
-	uint32_t crashes; /* within `within` that park a key; at most SHM_CRASHES_MAX */
+	uint32_t crashes; /* within `within` that park a key; 0: never */
 	int64_t within, park_for;
 };
 

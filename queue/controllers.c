@@ -107,7 +107,6 @@ void workqueue_configure(struct workqueue *wq, uint16_t controller, const struct
 	struct workqueue_controller *c = &wq->controllers[controller];
 	c->configured = true;
 	c->rules = *rules;
-	c->rules.attempt.crashes = MIN(c->rules.attempt.crashes, SHM_CRASHES_MAX);
 }
 
 void workqueue_swept(struct workqueue *wq, uint16_t controller)

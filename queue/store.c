@@ -447,8 +447,8 @@ static int check_slot(const struct store *st, struct named *named, uint32_t numb
 		return err_set(err, -EBADMSG, "slot %u: its state and its lease contradict", number);
 	if (!d)
 		return 0;
-	if (d->crash_count > SHM_CRASHES_MAX || d->crash_next >= SHM_CRASHES_MAX ||
-	    d->last_outcome >= WIRE_OUTCOME_COUNT || d->generation >= store_header(st)->next_generation)
+	if (d->crash_next > SHM_CRASHES_MAX || d->last_outcome >= WIRE_OUTCOME_COUNT ||
+	    d->generation >= store_header(st)->next_generation)
 		return err_set(err, -EBADMSG, "the detail of slot %u is damaged", number);
 	const uint32_t texts[] = {
 	    d->objects.first_object,	   d->objects.last_object,	d->reason, d->message,

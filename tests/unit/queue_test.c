@@ -575,6 +575,31 @@ Test(quarantine, crashes_that_are_far_apart_do_not_park, .init = setup, .fini = 
 	}
 }
 
+Test(quarantine, more_crashes_than_times_are_kept, .init = setup, .fini = teardown)
+{
+	struct workqueue_rules rules = lib_rules();
+	rules.attempt.crashes = 40;
+	workqueue_configure(&l.wq, l.c, &rules);
+	lib_add(&l, "a");
+	struct workqueue_end end;
+	for (int i = 0; i < 6; i++) {
+		lib_run(&l, "a", WIRE_OUTCOME_CRASHED);
+		lib_change(&l, "a");
+	}
+	l.now += 601 * S; /* those are too long ago to count */
+	for (int i = 0; i < 40; i++) {
+		end = lib_run(&l, "a", WIRE_OUTCOME_CRASHED);
+		cr_assert((end.to == SHM_STATE_QUARANTINED) == (i == 39), "crash %d led to %s", i + 1,
+			  shm_state_name(end.to));
+		if (i < 39)
+			lib_change(&l, "a");
+		if (i == 20) {
+			lib_restart(&l);
+			workqueue_configure(&l.wq, l.c, &rules);
+		}
+	}
+}
+
 Test(quarantine, lost_workers_errors_and_protocol_errors_do_not_count, .init = setup, .fini = teardown)
 {
 	lib_add(&l, "a");
