@@ -177,7 +177,9 @@ static void tell_conditions(struct reconcile_response *res, const struct cluster
 			    replicas);
 	reconcile_condition(res, "Progressing", all ? RECONCILE_FALSE : RECONCILE_TRUE,
 			    all ? "Complete" : "RollingOut",
-			    c->current ? "replicas are starting" : "the StatefulSet is being changed");
+			    all		 ? "as specified"
+			    : c->current ? "replicas are starting"
+					 : "the StatefulSet is being changed");
 	bool degraded = c->current && c->ready > 0 && !all;
 	reconcile_condition(res, "Degraded", degraded ? RECONCILE_TRUE : RECONCILE_FALSE,
 			    degraded ? "ReplicasMissing" : "AsExpected", "%lld of %lld replicas are ready",

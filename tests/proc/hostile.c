@@ -112,6 +112,7 @@ static void inherited(void)
 						     ? -1
 						     : 0);
 	ATTEMPT("blocked signals", status_has("SigBlk:\t0000000000000000") ? -1 : 0);
+	ATTEMPT("the session of init", getsid(0) == getpid() ? -1 : 0);
 	ATTEMPT("regain root", setuid(0));
 	ATTEMPT("change groups", setgid(0));
 }

@@ -212,6 +212,22 @@ static void long_lived(void)
 	jail_free(j);
 }
 
+/* Some of them cannot be told from inside by what is refused: the filter refuses it before. */
+static void own_namespaces(void)
+{
+	static const char *const names[] = {"user", "pid", "mnt", "ipc", "net"};
+	char *output = jail_shell(NULL, "readlink /proc/self/ns/*");
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		char path[64], host[64] = "", *name = xasprintf("%s:[", names[i]);
+		snprintf(path, sizeof path, "/proc/self/ns/%s", names[i]);
+		CHECK(readlink(path, host, sizeof host - 1) > 0);
+		CHECK_MSG(has(output, name) && !has(output, host), "%s namespace: %s, ours is %s", names[i],
+			  output, host);
+		free(name);
+	}
+	free(output);
+}
+
 /* ---- limits ---- */
 
 static void limits(void)
@@ -472,6 +488,7 @@ int main(int argc, char **argv)
 	languages();
 	starting();
 	long_lived();
+	own_namespaces();
 	limit_is_a_jails_own();
 	deadline_ends_a_fork_bomb();
 	shown();
