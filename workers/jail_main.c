@@ -50,7 +50,8 @@ void jail_fail(const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(m.text, sizeof m.text, fmt, ap);
 	va_end(ap);
-	jail_msg_send(JAIL_CONTROL, &m, strlen(m.text) + 1, NULL, 0, 0);
+	if (jail_msg_send(JAIL_CONTROL, &m, strlen(m.text) + 1, NULL, 0, 0) < 0)
+		dprintf(STDERR_FILENO, "reconciled-jail: %s\n", m.text); /* started by hand */
 	_exit(1);
 }
 
@@ -85,68 +86,73 @@ static void leave_out(const char *name)
 	jail_fail("sandbox.without: %s: unknown; one of user pid mount network ipc proc seccomp", name);
 }
 
+static _Noreturn void usage(FILE *to)
+{
+	fputs(usage_text, to);
+	exit(to == stdout ? 0 : EXIT_USAGE);
+}
+
+static void take(const char *option, const char *value)
+{
+	static const struct {
+		const char *name;
+		enum jail_path_kind kind;
+	} paths[] = {
+	    {"work", PATH_READ_ONLY}, {"ro", PATH_READ_ONLY}, {"rw", PATH_READ_WRITE}, {"mask", PATH_HIDDEN}};
+	static const struct {
+		const char *name;
+		uint64_t *limit;
+	} limits[] = {{"cpu", &jail.cpu_s},
+		      {"files", &jail.files},
+		      {"processes", &jail.processes},
+		      {"data", &jail.data_bytes}};
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		if (strcmp(option, paths[i].name) == 0)
+			add_path(option, value, paths[i].kind);
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
+		if (strcmp(option, limits[i].name) == 0)
+			*limits[i].limit = number(option, value);
+	if (strcmp(option, "work") == 0)
+		jail.work = value;
+	if (strcmp(option, "without") == 0)
+		leave_out(value);
+}
+
 static void parse(int argc, char **argv)
 {
-	enum { WORK = 256, RO, RW, MASK, WITHOUT, NETWORK, CPU, FILES, PROCESSES, DATA, HELP, VERSION };
+	enum { VALUE = 256, NETWORK, HELP, VERSION };
 	static const struct option options[] = {
-	    {"work", 1, NULL, WORK},   {"ro", 1, NULL, RO},
-	    {"rw", 1, NULL, RW},       {"mask", 1, NULL, MASK},
-	    {"cpu", 1, NULL, CPU},     {"without", 1, NULL, WITHOUT},
-	    {"files", 1, NULL, FILES}, {"network-host", 0, NULL, NETWORK},
-	    {"data", 1, NULL, DATA},   {"processes", 1, NULL, PROCESSES},
-	    {"help", 0, NULL, HELP},   {"version", 0, NULL, VERSION},
+	    {"work", 1, NULL, VALUE},
+	    {"ro", 1, NULL, VALUE},
+	    {"rw", 1, NULL, VALUE},
+	    {"mask", 1, NULL, VALUE},
+	    {"cpu", 1, NULL, VALUE},
+	    {"files", 1, NULL, VALUE},
+	    {"processes", 1, NULL, VALUE},
+	    {"data", 1, NULL, VALUE},
+	    {"without", 1, NULL, VALUE},
+	    {"network-host", 0, NULL, NETWORK},
+	    {"help", 0, NULL, HELP},
+	    {"version", 0, NULL, VERSION},
 	    {NULL, 0, NULL, 0},
 	};
-	for (int o, i = 0; (o = getopt_long(argc, argv, "", options, &i)) != -1;)
-		switch (o) {
-		case WORK:
-			jail.work = optarg;
-			add_path("work", optarg, PATH_READ_ONLY);
-			break;
-		case RO:
-			add_path("ro", optarg, PATH_READ_ONLY);
-			break;
-		case RW:
-			add_path("rw", optarg, PATH_READ_WRITE);
-			break;
-		case MASK:
-			add_path("mask", optarg, PATH_HIDDEN);
-			break;
-		case WITHOUT:
-			leave_out(optarg);
-			break;
-		case NETWORK:
+	for (int o, i = 0; (o = getopt_long(argc, argv, "", options, &i)) != -1;) {
+		if (o == VALUE) {
+			take(options[i].name, optarg);
+		} else if (o == NETWORK) {
 			jail.network_host = true;
-			break;
-		case CPU:
-			jail.cpu_s = number("cpu", optarg);
-			break;
-		case FILES:
-			jail.files = number("files", optarg);
-			break;
-		case PROCESSES:
-			jail.processes = number("processes", optarg);
-			break;
-		case DATA:
-			jail.data_bytes = number("data", optarg);
-			break;
-		case HELP:
-			fputs(usage_text, stdout);
-			exit(0);
-		case VERSION:
+		} else if (o == VERSION) {
 			puts("reconciled-jail " RECONCILED_VERSION);
 			exit(0);
-		default:
-			fputs(usage_text, stderr);
-			exit(EXIT_USAGE);
+		} else {
+			usage(o == HELP ? stdout : stderr);
 		}
+	}
 	int type = 0;
 	socklen_t len = sizeof type;
 	if (optind != argc || getsockopt(JAIL_CONTROL, SOL_SOCKET, SO_TYPE, &type, &len) < 0 ||
-	    type != SOCK_SEQPACKET) {
-		fputs(usage_text, stderr);
-		exit(EXIT_USAGE);
-	}
+	    type != SOCK_SEQPACKET)
+		usage(stderr);
 }
 
 static void check_parts(void)

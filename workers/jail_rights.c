@@ -175,7 +175,7 @@ static int rules(scmp_filter_ctx f)
 		if (a != AF_UNIX && a != AF_INET && a != AF_INET6)
 			r |= seccomp_rule_add(f, family, SCMP_SYS(socket), 1,
 					      SCMP_A0(SCMP_CMP_MASKED_EQ, LOW_32_BITS, a));
-	r |= seccomp_rule_add(f, family, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_GT, AF_NETLINK));
+	r |= seccomp_rule_add(f, family, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_GT, AF_NETLINK, 0));
 	return r;
 }
 

@@ -39,7 +39,7 @@ static void bug(struct reconcile_response *res, const char *where, const char *w
 		snprintf(res->bug, sizeof res->bug, "%s: %s", where, what);
 }
 
-static void add_message(struct buf *out, const char *format, va_list ap)
+static void _printf_(2, 0) add_message(struct buf *out, const char *format, va_list ap)
 {
 	_cleanup_(buf_done) struct buf text = {.limit = SDK_RESPONSE_MAX};
 	buf_vprintf(&text, format, ap);

@@ -20,12 +20,12 @@ static void add_inside(struct buf *out, struct span text)
 static void add_string(struct buf *out, bool inside, const char *s, int precision)
 {
 	struct span text = {s, s ? strnlen(s, precision < 0 ? SIZE_MAX : (size_t)precision) : 0};
-	if (inside)
-		add_inside(out, s ? text : span_of(""));
-	else if (s)
-		buf_json_string(out, text);
+	if (!s)
+		buf_puts(out, inside ? "" : "null");
+	else if (inside)
+		add_inside(out, text);
 	else
-		buf_puts(out, "null");
+		buf_json_string(out, text);
 }
 
 static void add_value(struct buf *out, bool inside, const struct reconcile_value *v)
