@@ -285,7 +285,8 @@ map steady babble
 says steady 'key=steady/babble .*outcome=ProtocolError.*thinking aloud'
 map steady f
 says steady 'line="read f '
-kill -9 "$(pgrep -f "steady.py $mark")"
+kill_idle() { victim=$(pgrep -f "steady.py $mark") && kill -9 "$victim"; } # between requests
+within 10 kill_idle
 map steady g
 says steady 'line="read g '
 
