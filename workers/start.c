@@ -236,10 +236,11 @@ bool start_reload(struct host *h)
 	}
 	start_goodbye(h);
 	start_stop_jail(h);
-	config_done(&h->config);
+	struct config old = h->config;
 	h->config = fresh;
 	h->backoff_ns = h->backoff_until_ns = 0;
-	use(h, c);
+	use(h, c); /* lets go of what points into the old one */
+	config_done(&old);
 	return true;
 }
 
