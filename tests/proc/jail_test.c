@@ -379,6 +379,29 @@ static void without(void)
 	}
 }
 
+/* Root can make the other parts without a user namespace; the program is an ordinary user all the same. */
+static void without_user_namespace(void)
+{
+	char *output =
+	    jail_shell(&(struct jail_options){.work = IN("wd"),
+					      .read_only = ARGV(IN("etc/shown")),
+					      .hidden = ARGV(IN("etc")),
+					      .without = ARGV("user")},
+		       "id -u; grep -E 'Cap(Prm|Eff|Bnd)|NoNewPrivs' /proc/self/status | tr -d '\t\n'; echo;"
+		       "for d in /home /root /run /tmp /var/tmp /dev/shm; do echo x >$d/f || echo $d; done; "
+		       "cat ../etc/shown/file;"
+		       "cat /proc/1/environ; echo x >f; echo x >../etc/shown/f");
+	CHECK_MSG(strncmp(output, "0\n", 2) != 0, "%s", output);
+	CHECK_MSG(
+	    has(output,
+		"CapPrm:0000000000000000CapEff:0000000000000000CapBnd:0000000000000000NoNewPrivs:1\nshown"),
+	    "%s", output);
+	CHECK_MSG(has(output, "/proc/1/environ: Permission denied") &&
+		      has(output, "cannot create f: Read-only"),
+		  "%s", output);
+	free(output);
+}
+
 /* A file of the own folders that somebody outside holds on to: the jail says so and is replaced, for the next
  * program shall not find it. */
 static void held_from_outside(void)
@@ -499,6 +522,7 @@ int main(int argc, char **argv)
 	bare_group();
 #endif
 	if (getuid() == 0) {
+		without_user_namespace();
 		mounts();
 		CHECK(again_as_user("again"));
 		umount(IN("open/sub"));
