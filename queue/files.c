@@ -28,6 +28,20 @@ static void log_errors(struct broker *b)
 	}
 }
 
+/* What is wrong in the files stands in the status until they are right. */
+static void report_errors(struct broker *b)
+{
+	enum { SHOWN_MAX = 100 };
+	reports_forget(&b->reports, "configuration");
+	for (size_t i = 0; i < MIN(b->config.errors.count, (size_t)SHOWN_MAX); i++) {
+		const struct config_error *e = &b->config.errors.at[i];
+		_cleanup_(free_ptr) char *place =
+		    e->line ? xasprintf("%s:%zu:%zu", e->file, e->line, e->column) : xstrdup(e->file);
+		reports_set(&b->reports, "configuration", span_of(""), span_of(place),
+			    e->warning ? WIRE_STATE_DEGRADED : WIRE_STATE_FAILED, span_of(e->text));
+	}
+}
+
 static void configure(struct broker *b, const struct config_controller *c)
 {
 	uint16_t row;
@@ -74,6 +88,7 @@ int broker_load(struct broker *b, struct err *err)
 	config_done(&b->config);
 	b->config = fresh;
 	log_errors(b);
+	report_errors(b);
 	return 0;
 }
 
