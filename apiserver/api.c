@@ -1,4 +1,4 @@
-#include "call.h"
+#include "listing.h"
 #include "watch.h"
 #include <stdio.h>
 
@@ -155,6 +155,7 @@ void api_refuse(struct api_response *out, int code, const char *reason, const ch
 {
 	struct failure f = {0};
 	fail(&f, code, reason, "%s", message);
+	f.retry_after = code == 429;
 	*out = (struct api_response){0};
 	print_failure(&f, out);
 }
@@ -163,5 +164,7 @@ void api_response_done(struct api_response *out)
 {
 	buf_done(&out->body);
 	watch_free(out->watch);
+	listing_free(out->rest);
 	out->watch = NULL;
+	out->rest = NULL;
 }

@@ -16,6 +16,7 @@ struct api_request {
 };
 
 struct watch;
+struct listing;
 
 struct api_response {
 	int code;
@@ -23,7 +24,8 @@ struct api_response {
 	const char *allow;	  /* for 405: static; else NULL */
 	int retry_after;	  /* seconds; 0: none */
 	struct buf body;
-	struct watch *watch; /* not NULL: stream this instead of body; the caller's to free */
+	struct listing *rest; /* not NULL: comes after the body */
+	struct watch *watch;  /* not NULL: comes instead of a body */
 };
 
 void api_handle(struct storage *s, const struct api_request *in, struct api_response *out);

@@ -60,8 +60,9 @@ struct list_meta {
 	const char *continue_token; /* NULL: complete */
 	int64_t remaining;	    /* < 0: not said */
 };
-void encode_list(struct buf *out, const struct view *v, enum form form, const struct snapshot *snap,
-		 const struct list_meta *meta, int64_t now);
+/* A list up to its first item, and one item; between items goes a comma, after them ]}. */
+void encode_list_head(struct buf *out, const struct view *v, enum form form, const struct list_meta *meta);
+void encode_item(struct buf *out, const struct view *v, enum form form, const struct object *o, int64_t now);
 /* Field names of the ALIAS kinds: to what is stored, and back. */
 void alias_to_stored(struct doc_node *root);
 void alias_to_shown(struct doc_node *root);
@@ -85,3 +86,5 @@ int call_discovery(struct call *c, const struct uri *u);
 
 /* Puts object o as answer, in the form asked for. */
 void answer_object(struct call *c, int code, const struct object *o);
+/* Puts a list as answer, and takes what snap holds. */
+void answer_list(struct call *c, struct snapshot *snap, const struct list_meta *meta);

@@ -145,6 +145,39 @@ static void check_free(struct call *c, struct span group, struct span plural, st
 			"Too many: this server serves at most %d kinds", KINDS_MAX);
 }
 
+static bool is_word(struct span s, bool upper)
+{
+	bool all = s.len > 0 && s.len <= NAMESPACE_MAX_LEN;
+	for (size_t i = 0; i < s.len && all; i++)
+		all = isalnum((unsigned char)s.at[i]) || s.at[i] == '-';
+	return all && (upper || kube_is_dns_label(s));
+}
+
+/* Discovery shows these to everybody. */
+static void check_words(struct call *c, const struct doc_node *names)
+{
+	static const char *const single[] = {"kind", "listKind", "singular"}, *const lists[] = {"shortNames",
+												"categories"};
+	char field[64];
+	for (size_t i = 0; i < ARRAY_SIZE(single); i++) {
+		struct span word = text_at(c->doc, names, single[i]);
+		snprintf(field, sizeof(field), "spec.names.%s", single[i]);
+		if (!word.len)
+			required(c, field);
+		else if (!is_word(word, i < 2))
+			invalid(&c->f, "FieldValueInvalid", field,
+				"Invalid value: \"" SPAN_FMT "\": letters, digits and '-', at most 63",
+				(int)MIN(word.len, (size_t)253), word.at);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+		doc_each (n, doc_get(names, lists[i])) {
+			snprintf(field, sizeof(field), "spec.names.%s", lists[i]);
+			if (!is_word(doc_string(c->doc, n), false))
+				invalid(&c->f, "FieldValueInvalid", field,
+					"Invalid value: must be lowercase RFC 1123 labels");
+		}
+}
+
 int crd_check(struct call *c, const struct doc_node *root)
 {
 	struct doc *d = c->doc;
@@ -159,18 +192,11 @@ int crd_check(struct call *c, const struct doc_node *root)
 	if (!kube_is_dns_label(plural))
 		invalid(&c->f, plural.len ? "FieldValueInvalid" : "FieldValueRequired", "spec.names.plural",
 			"%s: a lowercase RFC 1123 label", plural.len ? "Invalid value" : "Required value");
-	if (!kind.len)
-		required(c, "spec.names.kind");
-	for (size_t i = 0; i < kind.len; i++)
-		if (!isalnum((unsigned char)kind.at[i]) && kind.at[i] != '-') {
-			invalid(&c->f, "FieldValueInvalid", "spec.names.kind",
-				"Invalid value: letters and digits only");
-			break;
-		}
 	if (!span_is(scope, "Namespaced") && !span_is(scope, "Cluster"))
 		invalid(&c->f, "FieldValueNotSupported", "spec.scope",
 			"Unsupported value: \"" SPAN_FMT "\": supported values: \"Cluster\", \"Namespaced\"",
 			(int)MIN(scope.len, (size_t)64), scope.at ? scope.at : "");
+	check_words(c, names);
 	_cleanup_(free_ptr) char *wanted =
 	    xasprintf(SPAN_FMT "." SPAN_FMT, SPAN_ARG(plural), SPAN_ARG(group));
 	if (!span_is(name, wanted))

@@ -164,8 +164,7 @@ static int collection_locked(struct call *c, const struct options *opt, struct m
 	}
 	if (r == 0) {
 		struct list_meta meta = {c->store->rv, NULL, -1};
-		c->out->code = 200;
-		encode_list(&c->out->body, &c->view, c->form, &snap, &meta, c->in->now);
+		answer_list(c, &snap, &meta);
 	}
 	snapshot_done(&snap);
 	return r;

@@ -105,7 +105,7 @@ void encode_as(struct buf *out, const struct view *v, enum form form, const stru
 	}
 }
 
-static void list_head(struct buf *out, const struct view *v, enum form form, const struct list_meta *meta)
+void encode_list_head(struct buf *out, const struct view *v, enum form form, const struct list_meta *meta)
 {
 	char version[API_VERSION_MAX];
 	buf_putc(out, '{');
@@ -122,28 +122,23 @@ static void list_head(struct buf *out, const struct view *v, enum form form, con
 	if (meta->continue_token && meta->remaining >= 0)
 		buf_printf(out, ",\"remainingItemCount\":%lld", (long long)meta->remaining);
 	buf_puts(out, "},");
+	if (form == FORM_TABLE)
+		table_columns(out, v);
+	buf_puts(out, form == FORM_TABLE ? ",\"rows\":[" : "\"items\":[");
 }
 
-void encode_list(struct buf *out, const struct view *v, enum form form, const struct snapshot *snap,
-		 const struct list_meta *meta, int64_t now)
+void encode_item(struct buf *out, const struct view *v, enum form form, const struct object *o, int64_t now)
 {
-	list_head(out, v, form, meta);
-	if (form == FORM_TABLE) {
-		table_columns(out, v);
-		buf_puts(out, ",\"rows\":[");
-	} else {
-		buf_puts(out, "\"items\":[");
+	switch (form) {
+	case FORM_OBJECT: /* items of built-in kinds carry no kind and version of their own, those of custom
+			     kinds do */
+		members(out, v, o, !v->def->builtin);
+		break;
+	case FORM_METADATA:
+		partial_metadata(out, o);
+		break;
+	case FORM_TABLE:
+		table_row(out, v, o, now);
+		break;
 	}
-	for (size_t i = 0; i < snap->n; i++) {
-		if (i)
-			buf_putc(out, ',');
-		if (form == FORM_TABLE)
-			table_row(out, v, snap->objects[i], now);
-		else if (form == FORM_METADATA)
-			partial_metadata(out, snap->objects[i]);
-		else /* items of built-in kinds carry no kind and version of their own, those of custom kinds
-			do */
-			members(out, v, snap->objects[i], !v->def->builtin);
-	}
-	buf_puts(out, "]}");
 }

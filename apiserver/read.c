@@ -1,10 +1,26 @@
-#include "call.h"
+#include "listing.h"
 #include <stdio.h>
 
 void answer_object(struct call *c, int code, const struct object *o)
 {
 	c->out->code = code;
 	encode_as(&c->out->body, &c->view, c->form, o, true, c->in->now);
+}
+
+/* Lists larger than this are printed while they are sent. */
+enum { LIST_AT_ONCE = 256 << 10 };
+
+void answer_list(struct call *c, struct snapshot *snap, const struct list_meta *meta)
+{
+	struct listing *l = listing_new(&c->view, c->form, snap, meta, c->in->now);
+	bool more = true;
+	while (more && c->out->body.len < LIST_AT_ONCE)
+		more = listing_read(l, &c->out->body);
+	c->out->code = 200;
+	if (more)
+		c->out->rest = l;
+	else
+		listing_free(l);
 }
 
 /* "123" to a number; "" and absent: 0. */
@@ -162,9 +178,7 @@ int call_list(struct call *c)
 			    xasprintf("%llu:%s/%s", (unsigned long long)l.rv, last->namespace, last->name);
 		}
 		struct list_meta meta = {l.rv, token, l.labels || l.fields ? -1 : (int64_t)snap.more};
-		c->out->code = 200;
-		encode_list(&c->out->body, &c->view, c->form, &snap, &meta, c->in->now);
-		snapshot_done(&snap);
+		answer_list(c, &snap, &meta);
 	}
 	list_done(&l);
 	return r;

@@ -1,5 +1,6 @@
 #include "server.h"
 #include "api.h"
+#include "listing.h"
 #include "log.h"
 #include "watch.h"
 #include <arpa/inet.h>
@@ -14,6 +15,8 @@
  * notices that its client is gone. IDLE_TIMEOUT: for connections without a
  * request, seconds. DRAIN: how long requests may take to end when the server stops, seconds. */
 enum { THREAD_STACK = 2 << 20, READER_BLOCK = 32 << 10, IDLE_TIMEOUT = 300, DRAIN = 5 };
+/* Bodies of more bytes are handled one at a time; all that are being received may take so many. */
+enum { LARGE_BODY = 256 << 10, BODIES_MAX = 256 << 20 };
 #define LEFT_CHECK_NS (5 * NS_PER_S)
 
 struct server {
@@ -23,20 +26,24 @@ struct server {
 	struct server_options options;
 	pthread_mutex_t lock;
 	pthread_cond_t idle;
-	size_t active; /* requests, watches included, that are not answered to the end */
+	size_t active;	       /* requests, watches included, that are not answered to the end */
+	size_t buffered;       /* bytes of their bodies: atomic */
+	pthread_mutex_t large; /* held while a large body is handled: its tree takes many times its size */
 	bool stopping;
 };
 
 struct request {
 	char *uri;
 	struct buf body;
-	bool started, too_large;
+	size_t counted; /* of the server's buffered */
+	bool started, too_large, too_many;
 };
 
-/* ---- watches ---- */
+/* ---- watches, and lists that are sent while they are printed ---- */
 
 struct stream {
-	struct watch *watch;
+	struct watch *watch;  /* or NULL: */
+	struct listing *rest; /* to come after what is in out */
 	struct buf out;
 	size_t sent;
 	bool ended;
@@ -70,6 +77,13 @@ static bool next_events(struct stream *s)
 	return !buf_failed(&s->out);
 }
 
+static bool next_items(struct stream *s)
+{
+	if (!s->ended)
+		s->ended = !listing_read(s->rest, &s->out);
+	return !buf_failed(&s->out);
+}
+
 static ssize_t read_stream(void *cls, uint64_t pos, char *to, size_t max)
 {
 	struct stream *s = cls;
@@ -77,7 +91,7 @@ static ssize_t read_stream(void *cls, uint64_t pos, char *to, size_t max)
 	if (s->sent == s->out.len) {
 		buf_reset(&s->out);
 		s->sent = 0;
-		if (!next_events(s))
+		if (!(s->watch ? next_events(s) : next_items(s)))
 			return MHD_CONTENT_READER_END_WITH_ERROR;
 		if (s->out.len == 0)
 			return MHD_CONTENT_READER_END_OF_STREAM;
@@ -92,17 +106,22 @@ static void free_stream(void *cls)
 {
 	struct stream *s = cls;
 	watch_free(s->watch);
+	listing_free(s->rest);
 	buf_done(&s->out);
 	free(s);
 }
 
-static struct MHD_Response *watch_response(struct MHD_Connection *connection, struct api_response *out)
+static struct MHD_Response *stream_response(struct MHD_Connection *connection, struct api_response *out)
 {
 	struct stream *s = xcalloc(1, sizeof(*s));
-	s->watch = out->watch;
+	*s = (struct stream){.watch = out->watch, .rest = out->rest, .out = out->body};
 	out->watch = NULL;
-	s->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-	MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 0);
+	out->rest = NULL;
+	out->body = (struct buf){0};
+	if (s->watch) {
+		s->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+		MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 0);
+	}
 	struct MHD_Response *r =
 	    MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, READER_BLOCK, read_stream, s, free_stream);
 	if (!r)
@@ -117,8 +136,9 @@ static enum MHD_Result respond(struct MHD_Connection *connection, struct api_res
 	char seconds[16];
 	size_t len = out->body.len;
 	struct MHD_Response *r =
-	    out->watch ? watch_response(connection, out)
-		       : MHD_create_response_from_buffer(len, buf_steal(&out->body), MHD_RESPMEM_MUST_FREE);
+	    out->watch || out->rest
+		? stream_response(connection, out)
+		: MHD_create_response_from_buffer(len, buf_steal(&out->body), MHD_RESPMEM_MUST_FREE);
 	if (!r)
 		return MHD_NO;
 	MHD_add_response_header(r, "Content-Type", out->content_type);
@@ -182,6 +202,9 @@ static enum MHD_Result finish(struct server *s, struct MHD_Connection *connectio
 	if (q->too_large)
 		return refuse(connection, 413, "RequestEntityTooLarge",
 			      "Request entity too large: limit is 3145728");
+	if (q->too_many)
+		return refuse(connection, 429, "TooManyRequests",
+			      "too many large requests at a time: try again");
 	struct api_request in = {
 	    .method = method,
 	    .uri = span_of(q->uri),
@@ -194,12 +217,26 @@ static enum MHD_Result finish(struct server *s, struct MHD_Connection *connectio
 	};
 	struct api_response out;
 	int64_t start = watch_clock();
+	bool large = in.body.len > LARGE_BODY;
+	if (large)
+		pthread_mutex_lock(&s->large);
 	api_handle(s->storage, &in, &out);
+	if (large)
+		pthread_mutex_unlock(&s->large);
 	log_debug("request", LOG_S("method", method), LOG_S("uri", q->uri), LOG_I("code", out.code),
 		  LOG_I("microseconds", (watch_clock() - start) / NS_PER_US));
 	enum MHD_Result r = respond(connection, &out, __atomic_load_n(&s->stopping, __ATOMIC_RELAXED));
 	api_response_done(&out);
 	return r;
+}
+
+static void take_body(struct server *s, struct request *q, const char *data, size_t n)
+{
+	q->too_many |= __atomic_add_fetch(&s->buffered, n, __ATOMIC_RELAXED) > BODIES_MAX;
+	q->counted += n;
+	if (!q->too_many)
+		buf_add(&q->body, data, n);
+	q->too_large |= buf_failed(&q->body);
 }
 
 static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, const char *url,
@@ -213,8 +250,7 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, cons
 		return begin(s, connection, q, url);
 	if (!*n)
 		return finish(s, connection, q, method);
-	buf_add(&q->body, data, *n);
-	q->too_large |= buf_failed(&q->body);
+	take_body(s, q, data, *n);
 	*n = 0;
 	return MHD_YES;
 }
@@ -241,6 +277,7 @@ static void close_request(void *cls, struct MHD_Connection *connection, void **c
 	(void)why;
 	if (!q)
 		return;
+	__atomic_sub_fetch(&s->buffered, q->counted, __ATOMIC_RELAXED);
 	buf_done(&q->body);
 	free(q->uri);
 	free(q);
@@ -273,6 +310,7 @@ int server_start(struct storage *storage, struct access *access, const struct se
 	struct server *s = xcalloc(1, sizeof(*s));
 	*s = (struct server){.storage = storage, .access = access, .options = *o};
 	pthread_mutex_init(&s->lock, NULL);
+	pthread_mutex_init(&s->large, NULL);
 	pthread_cond_init(&s->idle, NULL);
 	unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
 			 MHD_USE_ERROR_LOG | (access->cert ? MHD_USE_TLS : 0);
@@ -314,6 +352,7 @@ void server_stop(struct server *s)
 	MHD_stop_daemon(s->daemon); /* closes what is idle, and who did not read in time */
 	close(s->options.fd);
 	pthread_cond_destroy(&s->idle);
+	pthread_mutex_destroy(&s->large);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }

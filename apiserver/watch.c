@@ -3,7 +3,7 @@
 #include <time.h>
 
 /* Per step: so that one slow client holds references to few objects, and the lock is let go often. */
-enum { BATCH = 64 };
+enum { BATCH = 64, BATCH_BYTES = 1 << 20 };
 
 struct watch {
 	struct storage *store;
@@ -193,7 +193,7 @@ static void put_change(struct watch *w, struct buf *out, const struct event *e, 
 
 static enum watch_result step_initial(struct watch *w, struct buf *out, int64_t wall)
 {
-	for (size_t i = 0; i < BATCH && w->initial_sent < w->initial.n; i++)
+	for (size_t start = out->len; out->len - start < BATCH_BYTES && w->initial_sent < w->initial.n;)
 		put_event(w, out, "ADDED", w->initial.objects[w->initial_sent++], wall);
 	if (w->initial_sent == w->initial.n) {
 		snapshot_done(&w->initial);
@@ -207,10 +207,12 @@ static size_t collect(struct watch *w, struct event *events, bool *ret_end)
 {
 	struct storage *s = w->store;
 	struct kind *kind = w->view.kind->storage;
-	size_t n = 0;
+	size_t n = 0, bytes = 0;
 	bool lost = false;
 	storage_lock(s);
-	for (const struct event *e; n < BATCH && (e = storage_event(kind, w->next, &lost)); w->next++) {
+	for (const struct event *e;
+	     n < BATCH && bytes < BATCH_BYTES && (e = storage_event(kind, w->next, &lost)); w->next++) {
+		bytes += e->now->text.len;
 		events[n] = *e;
 		object_ref(e->now);
 		if (e->before)
@@ -248,7 +250,7 @@ enum watch_result watch_step(struct watch *w, struct buf *out, int64_t now, int6
 		return WATCH_END;
 	}
 	end |= now >= w->end;
-	if (w->bookmarks && n < BATCH && (end || now >= w->bookmark_at)) {
+	if (w->bookmarks && (end || now >= w->bookmark_at)) {
 		put_bookmark(w, out, w->rv);
 		w->bookmark_at = now + w->bookmark_every;
 	}

@@ -87,6 +87,12 @@ Test(apiserver_crd, wrong_definitions_are_refused)
 	EXPECT_AT(".details.causes[0].field", "metadata.name");
 	EXPECT_CODE(201, define(V1));
 	EXPECT_CODE(422, PATCH_BY(MERGE, CRDS "/websites.example.com", "{'spec':{'scope':'Cluster'}}"));
+	EXPECT_CODE(422, PATCH_BY(MERGE, CRDS "/websites.example.com",
+				  "{'spec':{'names':{'listKind':'A\\',\\'b'}}}"));
+	EXPECT_CODE(
+	    422, PATCH_BY(MERGE, CRDS "/websites.example.com", "{'spec':{'names':{'shortNames':['A b']}}}"));
+	EXPECT_CODE(422,
+		    PATCH_BY(MERGE, CRDS "/websites.example.com", "{'spec':{'names':{'categories':[1]}}}"));
 }
 
 Test(apiserver_crd, columns_of_tables)

@@ -1,4 +1,5 @@
 /* Lists, their pages and selectors, tables, discovery and paths. */
+#include "apiserver/listing.h"
 #include "apiserver_fixture.h"
 
 TestSuite(apiserver_read, .init = setup, .fini = teardown);
@@ -304,4 +305,33 @@ Test(apiserver_read, methods_that_a_path_has_not)
 	EXPECT_CODE(405, CALL("OPTIONS", CM "/a", ""));
 	EXPECT_CODE(405, CALL("POST", "/api/v1", ""));
 	EXPECT_CODE(405, CALL("DELETE", "/readyz", ""));
+}
+
+Test(apiserver_read, the_parts_of_a_large_list_make_one)
+{
+	static char body[3000];
+	memset(body, 'x', sizeof(body) - 1);
+	for (int i = 0; i < 300; i++) {
+		_cleanup_(free_ptr) char *text =
+		    xasprintf("{'metadata':{'name':'n%03d'},'data':{'k':'%s'}}", i, body);
+		EXPECT_CODE(201, CALL("POST", CM, text));
+	}
+	EXPECT_CODE(200, GET(CM));
+	struct listing *rest = answer.rest;
+	answer.rest = NULL;
+	cr_assert_not_null(rest);
+	for (int i = 0; i < 300; i++) { /* readers hold what they read */
+		_cleanup_(free_ptr) char *uri = xasprintf(CM "/n%03d", i);
+		struct api_response first = answer;
+		answer = (struct api_response){0};
+		EXPECT_CODE(200, CALL("DELETE", uri, ""));
+		api_response_done(&answer);
+		answer = first;
+	}
+	while (listing_read(rest, &answer.body))
+		;
+	listing_free(rest);
+	cr_expect_eq(json_check(buf_span(&answer.body), NULL), 0);
+	EXPECT_AT(".items[299].metadata.name", "n299");
+	EXPECT_AT(".items[300].metadata.name", "");
 }
