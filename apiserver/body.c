@@ -31,6 +31,15 @@ static int yaml_body(struct call *c, struct doc_node **ret)
 	return r;
 }
 
+/* What is stored is sent to others as it came: it must be text. */
+static bool is_utf8(struct span s)
+{
+	for (size_t i = 0, n; i < s.len; i += n)
+		if ((n = utf8_valid(s.at + i, s.len - i)) == 0)
+			return false;
+	return true;
+}
+
 static bool is_json(struct span type)
 {
 	return !type.len || span_is(type, "application/json") ||
@@ -52,6 +61,8 @@ int body_parse(struct call *c, struct doc_node **ret)
 				: "");
 	if (!c->in->body.len)
 		return fail_bad_request(&c->f, "the body is empty: an object is expected");
+	if (!is_utf8(c->in->body))
+		return fail_bad_request(&c->f, "the body is not valid UTF-8");
 	if (yaml && json_check(c->in->body, NULL) < 0)
 		return yaml_body(c, ret);
 	if (doc_parse(c->doc, c->in->body, ret, &err) < 0)

@@ -48,6 +48,11 @@ Test(apiserver_write, wrong_identities_are_bad_requests)
 	EXPECT_CODE(404, CALL("POST", "/api/v1/namespaces/missing/configmaps", "{'metadata':{'name':'a'}}"));
 	EXPECT_AT(".message", "namespaces \"missing\" not found");
 	EXPECT_CODE(415, call_typed("POST", CM, "text/plain", "{}"));
+	EXPECT_CODE(400, CALL("POST", CM, "{'metadata':{'name':'a'},'data':{'k':'\xff'}}"));
+	EXPECT_CODE(400, CALL("POST", CM, "{'metadata':{'name':'a'},'data':{'k':'\xed\xa0\x80'}}"));
+	EXPECT_CODE(201,
+		    CALL("POST", CM,
+			 "{'metadata':{'name':'text'},'data':{'k':'\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80'}}"));
 	EXPECT_CODE(415, call_typed("POST", CM, "application/vnd.kubernetes.protobuf", "k8s"));
 }
 
@@ -337,4 +342,43 @@ Test(apiserver_write, a_put_creates_where_the_kind_lets_it)
 	EXPECT_CODE(404, CALL("PUT", "/api/v1/namespaces/default/secrets/s", "{'metadata':{'name':'s'}}"));
 	EXPECT_CODE(404, CALL("PUT", "/apis/coordination.k8s.io/v1/namespaces/none/leases/l",
 			      "{'metadata':{'name':'l'}}"));
+}
+
+Test(apiserver_write, json_patches_cannot_multiply_the_object)
+{
+	EXPECT_CODE(201, CALL("POST", CM, "{'metadata':{'name':'a'},'data':{'k':'1'}}"));
+	_cleanup_(buf_done) struct buf patch = {0};
+	buf_puts(&patch, "[");
+	for (int i = 0; i < 60; i++)
+		buf_printf(&patch, "%s{'op':'copy','from':'/data','path':'/data/%d'}", i ? "," : "", i);
+	buf_puts(&patch, "]");
+	EXPECT_CODE(422, PATCH_BY(JSON_PATCH, CM "/a", buf_str(&patch)));
+	buf_reset(&patch);
+	buf_puts(&patch, "[");
+	for (int i = 0; i < 1001; i++)
+		buf_printf(&patch, "%s{'op':'test','path':'/data/k','value':'1'}", i ? "," : "");
+	buf_puts(&patch, "]");
+	EXPECT_CODE(400, PATCH_BY(JSON_PATCH, CM "/a", buf_str(&patch)));
+}
+
+Test(apiserver_write, json_patch_arrays)
+{
+	const char *one = "/apis/apps/v1/namespaces/default/deployments/d";
+	EXPECT_CODE(201, CALL("POST", "/apis/apps/v1/namespaces/default/deployments",
+			      "{'metadata':{'name':'d'},'spec':{'l':[1,2],'a/b':{'~':1}}}"));
+	EXPECT_CODE(200, PATCH_BY(JSON_PATCH, one,
+				  "[{'op':'add','path':'/spec/l/0','value':0},{'op':'add','path':'/spec/l/"
+				  "-','value':4},{'op':'add','path':'/spec/l/3','value':3},"
+				  "{'op':'remove','path':'/spec/l/1'},{'op':'replace','path':'/spec/a~1b/"
+				  "~0','value':{'x':[]}}]"));
+	EXPECT_AT(".spec", "{\"l\":[0,2,3,4],\"a/b\":{\"~\":{\"x\":[]}}}");
+	EXPECT_CODE(422, PATCH_BY(JSON_PATCH, one, "[{'op':'add','path':'/spec/l/9','value':0}]"));
+	EXPECT_CODE(422, PATCH_BY(JSON_PATCH, one, "[{'op':'add','path':'/spec/l/01','value':0}]"));
+	EXPECT_CODE(422, PATCH_BY(JSON_PATCH, one, "[{'op':'add','path':'spec','value':0}]"));
+	EXPECT_CODE(400, PATCH_BY(JSON_PATCH, one, "[{'op':'replace','path':'','value':[]}]"));
+	EXPECT_CODE(200, PATCH_BY(JSON_PATCH, one,
+				  "[{'op':'copy','from':'/spec/l','path':'/spec/m'},{'op':'move','from':'/"
+				  "spec/l','path':'/spec/n'}]"));
+	EXPECT_AT(".spec.m", "[0,2,3,4]");
+	EXPECT_AT(".spec.l", "");
 }
