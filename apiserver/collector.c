@@ -151,14 +151,59 @@ static bool owner_there(const struct sweep *w, const struct object *o, const str
 	return !kind_served(w, owner);
 }
 
+static void set_text(struct doc *d, struct doc_node *object, const char *key, const char *text)
+{
+	doc_set(d, object, key, doc_new_string(d, span_of(text)));
+}
+
+/* Tells of an owner that stands in another namespace, as Kubernetes' collector does. */
+static void report_foreign_owner(struct sweep *w, const struct object *o, const struct owner *owner)
+{
+	_cleanup_(doc_free_ptr) struct doc *d = doc_new();
+	struct doc_node *root = doc_new_object(d), *meta = doc_ensure_object(d, root, "metadata");
+	struct doc_node *about = doc_ensure_object(d, root, "involvedObject");
+	struct view view = view_of_kind(o->kind);
+	char version[API_VERSION_MAX], time[21], uid[UID_MAX];
+	_cleanup_(free_ptr) char *name = xasprintf("%.200s.%.16s", o->name, uid_new(uid) + 19);
+	_cleanup_(free_ptr) char *message =
+	    xasprintf("ownerRef [uid: %s] does not exist in namespace \"%s\"", owner->uid, o->namespace);
+	format_rfc3339(w->now, time);
+	set_text(d, meta, "name", name);
+	set_text(d, meta, "namespace", o->namespace);
+	set_text(d, meta, "uid", uid);
+	set_text(d, meta, "creationTimestamp", time);
+	set_text(d, about, "apiVersion", view_api_version(&view, version));
+	set_text(d, about, "kind", view.def->kind);
+	set_text(d, about, "namespace", o->namespace);
+	set_text(d, about, "name", o->name);
+	set_text(d, about, "uid", o->uid);
+	set_text(d, root, "type", "Warning");
+	set_text(d, root, "reason", "OwnerRefInvalidNamespace");
+	set_text(d, root, "message", message);
+	set_text(d, doc_ensure_object(d, root, "source"), "component", "garbage-collector-controller");
+	set_text(d, root, "firstTimestamp", time);
+	set_text(d, root, "lastTimestamp", time);
+	doc_set(d, root, "count", doc_new_int(d, 1));
+	view_done(&view);
+	struct object *event =
+	    object_new(kinds_find(w->s, span_of(""), span_of("events")), d, root, w->s->rv + 1);
+	if (event) {
+		event->written = w->now;
+		storage_put(w->s, event);
+	}
+}
+
 static void collect_dependent(struct sweep *w, struct dependent *d)
 {
 	size_t gone = 0;
 	bool is_gone[OWNERS_MAX];
 	for (size_t i = 0; i < d->n; i++)
 		gone += is_gone[i] = !owner_there(w, d->o, &d->owners[i]);
-	if (!gone)
+	if (!gone || !current(d->o) || d->o->deleting)
 		return;
+	for (size_t i = 0; i < d->n; i++)
+		if (is_gone[i] && find_uid(w, d->owners[i].uid))
+			report_foreign_owner(w, d->o, &d->owners[i]);
 	if (gone == d->n && !d->more) {
 		delete_now(w, d->o);
 		return;

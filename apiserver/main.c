@@ -12,7 +12,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { DRAIN_SECONDS = 30 };
+enum { DRAIN_SECONDS = 30, FIRST_VERSION_NS = 100000 /* see storage.h */ };
 
 static struct {
 	const char *listen, *token_file, *tls_cert, *tls_key, *client_ca, *write_kubeconfig;
@@ -151,7 +151,8 @@ static int run(struct access *a, int fd, unsigned port, int signals)
 	};
 	unsigned history = number("history", arg.history, 10000000),
 		 limit = number("storage-limit", arg.storage_limit, 1 << 20);
-	struct storage *s = storage_new(history, (uint64_t)limit << 20, clock_realtime_ns() / NS_PER_S);
+	struct storage *s =
+	    storage_new(history, (uint64_t)limit << 20, (uint64_t)clock_realtime_ns() / FIRST_VERSION_NS);
 	seed_namespaces(s, clock_realtime_ns() / NS_PER_S);
 	if (collector_start(s, &collector) < 0 || server_start(s, a, &o, &server, &err) < 0)
 		return refuse(EXIT_FAILURE, &err);

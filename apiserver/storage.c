@@ -5,6 +5,16 @@
 
 /* ---- objects ---- */
 
+const char *uid_new(char buf[UID_MAX])
+{
+	char id[33];
+	random_id(id);
+	id[12] = '4';
+	id[16] = "89ab"[id[16] % 4];
+	snprintf(buf, UID_MAX, "%.8s-%.4s-%.4s-%.4s-%.12s", id, id + 8, id + 12, id + 16, id + 20);
+	return buf;
+}
+
 struct object *object_ref(struct object *o)
 {
 	__atomic_add_fetch(&o->refs, 1, __ATOMIC_RELAXED);
@@ -388,14 +398,14 @@ struct kind *storage_add_kind(struct storage *s)
 	return k;
 }
 
-struct storage *storage_new(size_t history, uint64_t bytes_max, int64_t now)
+struct storage *storage_new(size_t history, uint64_t bytes_max, uint64_t first_rv)
 {
 	struct storage *s = xcalloc(1, sizeof(*s));
 	pthread_mutex_init(&s->lock, NULL);
 	condition_init(&s->work);
 	s->history = history;
 	s->bytes_max = bytes_max;
-	s->rv = s->first_rv = (uint64_t)now * 10000;
+	s->rv = s->first_rv = first_rv;
 	kinds_add_builtin(s);
 	return s;
 }

@@ -115,8 +115,8 @@ struct view {
 	const struct kind_version *version; /* of def */
 };
 
-/* Fills the store with the built-in kinds. No lock needed. */
-struct storage *storage_new(size_t history, uint64_t bytes_max, int64_t now);
+/* Fills the store with the built-in kinds. first_rv: what resourceVersions start after. No lock needed. */
+struct storage *storage_new(size_t history, uint64_t bytes_max, uint64_t first_rv);
 void storage_free(struct storage *s);
 void storage_lock(struct storage *s);
 void storage_unlock(struct storage *s);
@@ -125,6 +125,10 @@ void storage_stop(struct storage *s);
 
 /* A kind without definition. NULL: KINDS_MAX reached. */
 struct kind *storage_add_kind(struct storage *s);
+
+/* A fresh uid, as 550e8400-e29b-41d4-a716-446655440000 (version 4). Any thread. */
+enum { UID_MAX = 37 };
+const char *uid_new(char buf[UID_MAX]);
 
 struct object *object_ref(struct object *o); /* any thread */
 void object_unref(struct object *o);	     /* any thread; NULL is fine */

@@ -166,27 +166,16 @@ static int free_name(struct call *c, struct doc_node *meta)
 	return fail_exists(&c->f, c->view.def->group, c->view.def->plural, name);
 }
 
-/* 550e8400-e29b-41d4-a716-446655440000, version 4 */
-static struct span new_uid(struct doc *d)
-{
-	char id[33], uid[37];
-	random_id(id);
-	id[12] = '4';
-	id[16] = "89ab"[id[16] % 4];
-	snprintf(uid, sizeof(uid), "%.8s-%.4s-%.4s-%.4s-%.12s", id, id + 8, id + 12, id + 16, id + 20);
-	return doc_keep(d, span_of(uid));
-}
-
 static void new_metadata(struct call *c, struct doc_node *meta)
 {
 	static const char *const server_owned[] = {
 	    "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds",
 	    "selfLink",	       "managedFields",	    "generation"};
 	struct doc *d = c->doc;
-	char time[21];
+	char time[21], uid[UID_MAX];
 	for (size_t i = 0; i < ARRAY_SIZE(server_owned); i++)
 		doc_set(d, meta, server_owned[i], NULL);
-	doc_set(d, meta, "uid", doc_new_string(d, new_uid(d)));
+	doc_set(d, meta, "uid", doc_new_string(d, span_of(uid_new(uid))));
 	doc_set(d, meta, "creationTimestamp", doc_new_string(d, span_of(format_rfc3339(c->in->now, time))));
 	if (view_has_generation(&c->view))
 		doc_set(d, meta, "generation", doc_new_int(d, 1));

@@ -198,6 +198,10 @@ Test(apiserver_collector, an_owner_in_another_namespace_is_none)
 	child("c", "ConfigMap", "o", uid);
 	collect();
 	EXPECT_CODE(404, GET(CM "/c"));
+	EXPECT_CODE(200, GET("/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=c"));
+	EXPECT_AT(".items[0].reason", "OwnerRefInvalidNamespace");
+	EXPECT_AT(".items[0].involvedObject.apiVersion", "v1");
+	EXPECT_AT(".items[1].reason", "");
 }
 
 Test(apiserver_collector, one_of_two_owners_keeps_it)

@@ -20,7 +20,7 @@ static const char *accept_header = "", *agent = "test/1.0";
 
 static _unused_ void setup(void)
 {
-	store = storage_new(HISTORY_DEFAULT, 64 << 20, now);
+	store = storage_new(HISTORY_DEFAULT, 64 << 20, (uint64_t)now * 10000);
 	seed_namespaces(store, now);
 }
 

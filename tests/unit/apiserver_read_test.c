@@ -60,7 +60,7 @@ Test(apiserver_read, pages_show_one_moment)
 Test(apiserver_read, an_old_page_is_gone)
 {
 	storage_free(store);
-	store = storage_new(4, 64 << 20, now);
+	store = storage_new(4, 64 << 20, (uint64_t)now * 10000);
 	seed_namespaces(store, now);
 	create("a", "web");
 	create("b", "web");

@@ -116,7 +116,7 @@ Test(apiserver_watch, other_namespaces_and_kinds_are_not_told)
 Test(apiserver_watch, too_old_is_410_in_the_stream)
 {
 	storage_free(store);
-	store = storage_new(4, 64 << 20, now);
+	store = storage_new(4, 64 << 20, (uint64_t)now * 10000);
 	seed_namespaces(store, now);
 	create("a", "web");
 	_cleanup_(free_ptr) char *version = version_now();
@@ -140,7 +140,7 @@ Test(apiserver_watch, too_old_is_410_in_the_stream)
 Test(apiserver_watch, a_reader_who_is_too_slow_gets_410)
 {
 	storage_free(store);
-	store = storage_new(4, 64 << 20, now);
+	store = storage_new(4, 64 << 20, (uint64_t)now * 10000);
 	seed_namespaces(store, now);
 	create("a", "web");
 	struct watch *w = watch(CM "?watch=1");

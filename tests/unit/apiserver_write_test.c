@@ -287,7 +287,7 @@ Test(apiserver_write, deletecollection_takes_what_the_selector_says)
 Test(apiserver_write, a_full_store_refuses_to_grow)
 {
 	storage_free(store);
-	store = storage_new(100, 4096, now);
+	store = storage_new(100, 4096, (uint64_t)now * 10000);
 	seed_namespaces(store, now);
 	char body[4096];
 	memset(body, 'x', sizeof(body));
