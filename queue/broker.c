@@ -210,7 +210,7 @@ static void read_signals(struct broker *b, int64_t now)
 	struct signalfd_siginfo info;
 	while (read(b->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		if (info.ssi_signo == SIGHUP) {
-			broker_reload(b, "SIGHUP", now);
+			broker_reload(b, false, now);
 			continue;
 		}
 		if (!b->stopping)

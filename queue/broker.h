@@ -44,6 +44,7 @@ void broker_request(struct broker *b, const struct transport_event *event);
 void broker_gone(struct broker *b, uint32_t pipe);
 void broker_answer(struct broker *b, void *token, const struct wire *m);
 
+void broker_refuse(struct broker *b, struct peer *p, void *token, enum wire_refusal code, const char *text);
 void broker_refuse_digest(struct broker *b, struct peer *p, uint16_t row, void *token);
 
 /* grants.c: keys out, leases back */
@@ -51,6 +52,8 @@ void broker_serve(struct broker *b, uint16_t controller, int64_t now); /* parked
 void broker_serve_all(struct broker *b, int64_t now);
 void broker_park(struct broker *b, struct peer *p, uint16_t controller, void *token);
 void broker_unpark(struct broker *b, struct peer *p); /* drops its POLL */
+void *broker_take_poll(struct broker *b,
+		       struct peer *p); /* the same, but the token is the caller's to answer */
 /* Fills m for this host and records the lease. False: nothing for it now. m's spans are in the region: encode
  * it at once. */
 bool broker_grant(struct broker *b, struct peer *p, uint16_t controller, bool done_stale, int64_t now,
@@ -62,9 +65,9 @@ void broker_reap(struct broker *b, int64_t now); /* leases whose holders are pro
 void broker_lease_over(struct broker *b, uint32_t slot, int64_t now);
 
 /* files.c: the controllers' files */
-int broker_load(struct broker *b, struct err *err); /* reads them; broker_configure applies them */
-void broker_configure(struct broker *b, int64_t now);
-void broker_reload(struct broker *b, const char *why, int64_t now);
+int broker_load(struct broker *b, struct err *err);   /* reads them; broker_configure applies them */
+bool broker_configure(struct broker *b, int64_t now); /* true: a controller is new to the region */
+void broker_reload(struct broker *b, bool watcher_asks, int64_t now);
 /* The watcher's list: digests become the ones that hosts must have. */
 void broker_agree(struct broker *b, const struct wire_hello *hello, int64_t now);
 

@@ -42,21 +42,23 @@ static void report_errors(struct broker *b)
 	}
 }
 
-static void configure(struct broker *b, const struct config_controller *c)
+/* True: it is new to the region. */
+static bool configure(struct broker *b, const struct config_controller *c)
 {
 	uint16_t row;
-	bool new;
+	bool new = false;
 	struct workqueue_rules rules = rules_of(c);
 	if (workqueue_open(&b->wq, c->name, &row, &new) < 0) {
 		const char *text = "64 controllers are in the queue already: this one gets no keys";
 		log_error(text, LOG_S("controller", c->name));
 		reports_set(&b->reports, BY, span_of(c->name), span_of("rows"), WIRE_STATE_FAILED,
 			    span_of(text));
-		return;
+		return false;
 	}
 	workqueue_configure(&b->wq, row, &rules);
 	if (new)
 		log_info("controller added", LOG_S("controller", c->name), LOG_S("digest", c->digest));
+	return new;
 }
 
 /* Rows whose file is gone. While any file is wrong nobody can say which controller it would have held, so
@@ -71,7 +73,8 @@ static void drop_absent(struct broker *b, int64_t now)
 		if (b->config.errors.fatal > 0)
 			continue;
 		for (struct peer *p; (p = TAILQ_FIRST(&b->parked[i]));)
-			broker_unpark(b, p);
+			broker_refuse(b, p, broker_take_poll(b, p), WIRE_REFUSAL_UNKNOWN_CONTROLLER,
+				      "this controller is no longer configured");
 		reports_forget_controller(&b->reports, name);
 		uint32_t n = workqueue_drop(&b->wq, i, now);
 		log_info("controller removed: it is no longer configured", LOG_S("controller", name),
@@ -92,31 +95,48 @@ int broker_load(struct broker *b, struct err *err)
 	return 0;
 }
 
-void broker_configure(struct broker *b, int64_t now)
+bool broker_configure(struct broker *b, int64_t now)
 {
+	bool new = false;
 	/* First out, then in: the rows that are left can be used again. */
 	drop_absent(b, now);
 	for (size_t i = 0; i < b->config.count; i++)
-		configure(b, &b->config.controllers[i]);
+		new |= configure(b, &b->config.controllers[i]);
+	return new;
 }
 
-void broker_reload(struct broker *b, const char *why, int64_t now)
+/* The watcher says HELLO again, and hears which keys are wanted. */
+static void call_watcher_back(struct broker *b)
+{
+	for (struct peer *p = b->peers.list; p; p = p->next)
+		if (p->known && p->role == WIRE_ROLE_WATCHER)
+			transport_close_peer(b->server, p->pipe);
+}
+
+static void apply(struct broker *b, bool watcher_asks, int64_t now)
+{
+	reports_set(&b->reports, BY, span_of(""), span_of("configuration"), WIRE_STATE_OK, span_of(""));
+	if (broker_configure(b, now) && !watcher_asks)
+		call_watcher_back(b);
+	for (uint16_t i = 0; i < SHM_CONTROLLERS_MAX; i++)
+		if (b->wq.controllers[i].configured)
+			workqueue_unpause(&b->wq, i);
+}
+
+void broker_reload(struct broker *b, bool watcher_asks, int64_t now)
 {
 	struct err err = {0};
 	program_notify("RELOADING=1");
-	log_info("loading the configuration", LOG_S("why", why), LOG_S("from", b->program->config_dir));
-	if (broker_load(b, &err) < 0) {
+	log_info("loading the configuration",
+		 LOG_S("why", watcher_asks ? "the watcher has other controller files" : "SIGHUP"),
+		 LOG_S("from", b->program->config_dir));
+	if (broker_load(b, &err) == 0) {
+		apply(b, watcher_asks, now);
+	} else {
 		log_error("the configuration could not be loaded; what was loaded before stays",
 			  LOG_S("text", err.text));
 		reports_set(&b->reports, BY, span_of(""), span_of("configuration"), WIRE_STATE_DEGRADED,
 			    span_of(err.text));
-	} else {
-		reports_set(&b->reports, BY, span_of(""), span_of("configuration"), WIRE_STATE_OK,
-			    span_of(""));
-		broker_configure(b, now);
-		for (uint16_t i = 0; i < SHM_CONTROLLERS_MAX; i++)
-			if (b->wq.controllers[i].configured)
-				workqueue_unpause(&b->wq, i);
 	}
 	program_notify("READY=1");
 }
@@ -135,12 +155,8 @@ static void send_away(struct broker *b, uint16_t row)
 	struct peer *p, *next;
 	for (p = TAILQ_FIRST(&b->parked[row]); p; p = next) {
 		next = TAILQ_NEXT(p, parked);
-		if (strcmp(p->digest, store_controller(&b->store, row)->digest) == 0)
-			continue;
-		void *token = p->poll;
-		TAILQ_REMOVE(&b->parked[row], p, parked);
-		p->poll = NULL;
-		broker_refuse_digest(b, p, row, token);
+		if (strcmp(p->digest, store_controller(&b->store, row)->digest) != 0)
+			broker_refuse_digest(b, p, row, broker_take_poll(b, p));
 	}
 }
 
@@ -180,7 +196,7 @@ void broker_agree(struct broker *b, const struct wire_hello *hello, int64_t now)
 	for (size_t i = 0; i < hello->loaded.len; i++)
 		same = same && same_as_ours(b, &hello->loaded.at[i]);
 	if (!same)
-		broker_reload(b, "the watcher has other controller files", now);
+		broker_reload(b, true, now);
 	for (size_t i = 0; i < hello->loaded.len; i++)
 		agree_on(b, &hello->loaded.at[i], now);
 }

@@ -70,13 +70,18 @@ void broker_park(struct broker *b, struct peer *p, uint16_t controller, void *to
 	TAILQ_INSERT_TAIL(&b->parked[controller], p, parked);
 }
 
+void *broker_take_poll(struct broker *b, struct peer *p)
+{
+	void *token = p->poll;
+	if (token)
+		TAILQ_REMOVE(&b->parked[p->parked_at], p, parked);
+	p->poll = NULL;
+	return token;
+}
+
 void broker_unpark(struct broker *b, struct peer *p)
 {
-	if (!p->poll)
-		return;
-	TAILQ_REMOVE(&b->parked[p->parked_at], p, parked);
-	transport_drop(p->poll);
-	p->poll = NULL;
+	transport_drop(broker_take_poll(b, p));
 }
 
 void broker_serve(struct broker *b, uint16_t controller, int64_t now)
@@ -89,10 +94,7 @@ void broker_serve(struct broker *b, uint16_t controller, int64_t now)
 		struct wire_add_key reasons[2];
 		if (!broker_grant(b, p, controller, false, now, &m, reasons))
 			continue;
-		void *token = p->poll;
-		p->poll = NULL;
-		TAILQ_REMOVE(&b->parked[controller], p, parked);
-		broker_answer(b, token, &m);
+		broker_answer(b, broker_take_poll(b, p), &m);
 	}
 }
 

@@ -15,7 +15,7 @@ void broker_answer(struct broker *b, void *token, const struct wire *m)
 }
 
 /* Whoever tries again and again is in the log once. */
-static void refuse(struct broker *b, struct peer *p, void *token, enum wire_refusal code, const char *text)
+void broker_refuse(struct broker *b, struct peer *p, void *token, enum wire_refusal code, const char *text)
 {
 	log_at(p->refused == code + 1u ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARNING, "refused",
 	       LOG_S("peer", peer_name(p)), LOG_I("pid", p->pid), LOG_S("code", wire_refusal_name(code)),
@@ -39,7 +39,7 @@ void broker_refuse_digest(struct broker *b, struct peer *p, uint16_t row, void *
 		 c->name, p->digest, c->digest);
 	reports_set(&b->reports, peer_name(p), span_of(c->name), span_of("digest"), WIRE_STATE_DEGRADED,
 		    span_of(text));
-	refuse(b, p, token, WIRE_REFUSAL_DIGEST, text);
+	broker_refuse(b, p, token, WIRE_REFUSAL_DIGEST, text);
 }
 
 /* ---- HELLO ---- */
@@ -52,11 +52,11 @@ static bool check_hello(struct broker *b, struct peer *p, const struct wire_hell
 			 "it speaks version %u of the messages, the broker version %u: install programs of "
 			 "one version",
 			 h->version, WIRE_VERSION);
-		refuse(b, p, token, WIRE_REFUSAL_VERSION, text);
+		broker_refuse(b, p, token, WIRE_REFUSAL_VERSION, text);
 		return false;
 	}
 	if (h->role >= WIRE_ROLE_COUNT || (h->role == WIRE_ROLE_HOST && h->loaded.len != 1)) {
-		refuse(
+		broker_refuse(
 		    b, p, token, WIRE_REFUSAL_MALFORMED,
 		    "HELLO names no role that the broker knows, or a worker with not exactly one controller");
 		return false;
@@ -65,7 +65,7 @@ static bool check_hello(struct broker *b, struct peer *p, const struct wire_hell
 		snprintf(text, sizeof(text),
 			 "HELLO says pid %u, the socket says %d: the broker must be able to see the process",
 			 h->pid, (int)p->pid);
-		refuse(b, p, token, WIRE_REFUSAL_MALFORMED, text);
+		broker_refuse(b, p, token, WIRE_REFUSAL_MALFORMED, text);
 		return false;
 	}
 	return true;
@@ -92,7 +92,7 @@ static bool watch_processes(struct broker *b, struct peer *p, const struct wire_
 	if (rc < 0) {
 		procs_put(&b->procs, host);
 		procs_put(&b->procs, jail);
-		refuse(b, p, token, WIRE_REFUSAL_MALFORMED, err.text);
+		broker_refuse(b, p, token, WIRE_REFUSAL_MALFORMED, err.text);
 		return false;
 	}
 	procs_put(&b->procs, p->host);
@@ -155,8 +155,9 @@ static void hello_from_host(struct broker *b, struct peer *p, const struct wire_
 	    workqueue_find(&b->wq, span_of(p->controller), &row) == 0 && b->wq.controllers[row].configured;
 	/* A result that stands is taken from anyone; a new key needs the file that everybody has. */
 	if (!known && !found) {
-		refuse(b, p, token, WIRE_REFUSAL_UNKNOWN_CONTROLLER,
-		       "the broker's configuration has no such controller: give all the same --config-dir");
+		broker_refuse(
+		    b, p, token, WIRE_REFUSAL_UNKNOWN_CONTROLLER,
+		    "the broker's configuration has no such controller: give all the same --config-dir");
 		return;
 	}
 	const char *digest = found ? store_controller(&b->store, row)->digest : "";
@@ -222,16 +223,18 @@ static void on_add(struct broker *b, struct peer *p, const struct wire_add *add,
 {
 	uint16_t row;
 	if (p->role != WIRE_ROLE_WATCHER && p->role != WIRE_ROLE_CTL) {
-		refuse(b, p, token, WIRE_REFUSAL_MALFORMED, "only the watcher and reconcilectl add keys");
+		broker_refuse(b, p, token, WIRE_REFUSAL_MALFORMED,
+			      "only the watcher and reconcilectl add keys");
 		return;
 	}
 	if (workqueue_find(&b->wq, add->controller, &row) < 0 || !b->wq.controllers[row].configured) {
-		refuse(b, p, token, WIRE_REFUSAL_UNKNOWN_CONTROLLER,
-		       "the broker's configuration has no such controller: give all the same --config-dir");
+		broker_refuse(
+		    b, p, token, WIRE_REFUSAL_UNKNOWN_CONTROLLER,
+		    "the broker's configuration has no such controller: give all the same --config-dir");
 		return;
 	}
 	if (!all_keys_named(add)) {
-		refuse(b, p, token, WIRE_REFUSAL_MALFORMED, "a key without a name");
+		broker_refuse(b, p, token, WIRE_REFUSAL_MALFORMED, "a key without a name");
 		return;
 	}
 	char text[200] = "";
@@ -264,17 +267,18 @@ static void on_add(struct broker *b, struct peer *p, const struct wire_add *add,
 static bool may_poll(struct broker *b, struct peer *p, uint64_t incarnation, void *token, uint16_t *ret_row)
 {
 	if (p->role != WIRE_ROLE_HOST) {
-		refuse(b, p, token, WIRE_REFUSAL_MALFORMED, "only workers ask for keys");
+		broker_refuse(b, p, token, WIRE_REFUSAL_MALFORMED, "only workers ask for keys");
 		return false;
 	}
 	if (incarnation != b->incarnation) {
-		refuse(b, p, token, WIRE_REFUSAL_INCARNATION, "the broker was started anew: say HELLO first");
+		broker_refuse(b, p, token, WIRE_REFUSAL_INCARNATION,
+			      "the broker was started anew: say HELLO first");
 		return false;
 	}
 	if (workqueue_find(&b->wq, span_of(p->controller), ret_row) < 0 ||
 	    !b->wq.controllers[*ret_row].configured) {
-		refuse(b, p, token, WIRE_REFUSAL_UNKNOWN_CONTROLLER,
-		       "the broker's configuration no longer has this controller");
+		broker_refuse(b, p, token, WIRE_REFUSAL_UNKNOWN_CONTROLLER,
+			      "the broker's configuration no longer has this controller");
 		return false;
 	}
 	const char *digest = store_controller(&b->store, *ret_row)->digest;
@@ -283,8 +287,8 @@ static bool may_poll(struct broker *b, struct peer *p, uint64_t incarnation, voi
 		return false;
 	}
 	if (lease_of_host(&b->leases, p->host->pid, p->host->start)) {
-		refuse(b, p, token, WIRE_REFUSAL_NO_HELLO,
-		       "this worker has a key already: HELLO tells whether it lost it");
+		broker_refuse(b, p, token, WIRE_REFUSAL_NO_HELLO,
+			      "this worker has a key already: HELLO tells whether it lost it");
 		return false;
 	}
 	return true;
@@ -306,8 +310,8 @@ static void on_poll(struct broker *b, struct peer *p, const struct wire_poll *po
 static void on_done(struct broker *b, struct peer *p, const struct wire_done *done, void *token, int64_t now)
 {
 	if (p->role != WIRE_ROLE_HOST || done->outcome >= WIRE_OUTCOME_COUNT) {
-		refuse(b, p, token, WIRE_REFUSAL_MALFORMED,
-		       "DONE comes from a worker and has an outcome that the broker knows");
+		broker_refuse(b, p, token, WIRE_REFUSAL_MALFORMED,
+			      "DONE comes from a worker and has an outcome that the broker knows");
 		return;
 	}
 	const struct shm_detail *d = workqueue_lease(&b->wq, done->slot, done->generation);
@@ -341,8 +345,8 @@ static void on_swept(struct broker *b, struct peer *p, const struct wire_swept *
 {
 	uint16_t row;
 	if (p->role != WIRE_ROLE_WATCHER || workqueue_find(&b->wq, s->controller, &row) < 0) {
-		refuse(b, p, token, WIRE_REFUSAL_UNKNOWN_CONTROLLER,
-		       "SWEPT comes from the watcher and names a controller");
+		broker_refuse(b, p, token, WIRE_REFUSAL_UNKNOWN_CONTROLLER,
+			      "SWEPT comes from the watcher and names a controller");
 		return;
 	}
 	workqueue_swept(&b->wq, row);
@@ -362,7 +366,8 @@ static void dispatch(struct broker *b, struct peer *p, const struct wire *m, voi
 {
 	/* Whoever may connect may look; all else begins with HELLO. */
 	if (m->type != WIRE_TYPE_HELLO && m->type != WIRE_TYPE_STATUS && !p->known) {
-		refuse(b, p, token, WIRE_REFUSAL_NO_HELLO, "the first message of a connection is HELLO");
+		broker_refuse(b, p, token, WIRE_REFUSAL_NO_HELLO,
+			      "the first message of a connection is HELLO");
 		return;
 	}
 	switch (m->type) {
@@ -398,7 +403,7 @@ static void dispatch(struct broker *b, struct peer *p, const struct wire *m, voi
 	case WIRE_TYPE_COUNT:
 		break;
 	}
-	refuse(b, p, token, WIRE_REFUSAL_MALFORMED, "that message is an answer, not a request");
+	broker_refuse(b, p, token, WIRE_REFUSAL_MALFORMED, "that message is an answer, not a request");
 }
 
 void broker_request(struct broker *b, const struct transport_event *event)
@@ -418,7 +423,7 @@ void broker_request(struct broker *b, const struct transport_event *event)
 	struct wire m = {0};
 	struct err err = {0};
 	if (wire_decode(event->bytes, &m, &err) < 0)
-		refuse(b, p, event->token, WIRE_REFUSAL_MALFORMED, err.text);
+		broker_refuse(b, p, event->token, WIRE_REFUSAL_MALFORMED, err.text);
 	else
 		dispatch(b, p, &m, event->token, clock_boottime_ns());
 	wire_done(&m);

@@ -887,7 +887,7 @@ static void files_change_while_it_runs(void)
 	put_file("web.yaml", "apiVersion: reconciled.dev/v1alpha1\nkind: Controller\nmetadata: {name: "
 			     "web}\nspec: {nonsense: 1}\n");
 	reload();
-	CHECK(log_has("nonsense"));
+	CHECK(WAIT_FOR(10, log_has("nonsense")));
 	CHECK(state_of("parked") == SHM_STATE_QUARANTINED);
 	struct host h = host_start_as("web", digest, "web.1", true);
 	host_tell_it(&h, "hello");
@@ -904,14 +904,34 @@ static void files_change_while_it_runs(void)
 	CHECK(watcher_hello());
 	CHECK(state_of("parked") == SHM_STATE_READY);
 
-	/* One that is gone takes its keys along. */
+	/* One that is gone takes its keys along, and who waits for them is told. */
+	struct host late = host_start("late", "late.1");
+	host_tell_it(&late, "poll");
+	EXPECT_GRANT(&late, "shop/x");
+	host_tell_it(&late, "done %llu %llu 0 60000 1", late.slot, late.generation);
+	EXPECT(&late, "DONE_ACK 0");
+	host_tell_it(&late, "poll");
+	EXPECT_SILENCE(&late, 50);
 	char path[400];
 	snprintf(path, sizeof(path), "%s/late.yaml", conf_dir);
 	CHECK(unlink(path) == 0);
-	n_names--;
 	reload();
+	EXPECT(&late, "REFUSED unknown-controller");
 	CHECK(!status_has("\"name\":\"late\""));
 	CHECK(!add_key("late", "x", false, WIRE_CAUSE_INITIAL) && answer.type == WIRE_TYPE_REFUSED);
+	/* It comes back without the watcher having noticed anything: its keys must come back too. */
+	put_file("late.yaml", LATE_FILE);
+	reload();
+	struct transport_reply reply;
+	CHECK_MSG(WAIT_FOR(10, transport_client_next(watcher, &reply) == TRANSPORT_GONE),
+		  "the watcher was not called back");
+	CHECK(watcher_hello() && answer.hello_ack.want_all.len == 1);
+	host_tell_it(&late, "hello");
+	EXPECT(&late, "ACK 0");
+	host_end(&late);
+	CHECK(unlink(path) == 0);
+	n_names--;
+	reload();
 	put_file("web.yaml", WEB_FILE);
 	CHECK(watcher_hello());
 }
