@@ -168,26 +168,52 @@ static void random_step(struct lib *q)
 
 enum { SMALL = 24 * SHM_BLOCK };
 static struct {
-	char *image;
+	char *image, *again;
+	int countdown;
+	size_t twice;
 	char *before, *after;
 	char **cuts; /* dumps of what was recovered from a cut inside the running step */
 	size_t n, cap;
 } cut;
 
+/* The dump of what a start makes of the image. */
+static char *recovered(struct store *st)
+{
+	struct err err = {0};
+	struct workqueue wq;
+	cr_assert(store_recover(st, &err) == 0, "a cut cannot be recovered: %s", err.text);
+	cr_assert(workqueue_init(&wq, st, 42, &err) == 0, "a cut cannot be indexed: %s", err.text);
+	char *text = dump(st);
+	workqueue_done_with(&wq);
+	store_done(st);
+	return text;
+}
+
+static void copy_again(void *ctx)
+{
+	(void)ctx;
+	if (cut.countdown-- == 0)
+		memcpy(cut.again, cut.image, SMALL);
+}
+
+/* Also of a start that is killed itself: after a store of it drawn at random. */
 static void recover_image(void)
 {
 	memcpy(cut.image, l.memory, SMALL);
 	struct store st = lib_store(cut.image, SMALL);
 	st.allocated = SMALL;
-	struct err err = {0};
-	struct workqueue wq;
-	cr_assert(store_recover(&st, &err) == 0, "a cut cannot be recovered: %s", err.text);
-	cr_assert(workqueue_init(&wq, &st, 42, &err) == 0, "a cut cannot be indexed: %s", err.text);
+	cut.countdown = (int)below(60);
+	st.after_store = copy_again;
 	if (cut.n == cut.cap)
 		cut.cuts = xrealloc(cut.cuts, (cut.cap = MAX(cut.cap * 2, (size_t)64)) * sizeof(*cut.cuts));
-	cut.cuts[cut.n++] = dump(&st);
-	workqueue_done_with(&wq);
-	store_done(&st);
+	cut.cuts[cut.n++] = recovered(&st);
+	if (cut.countdown >= 0)
+		return; /* it had less to do */
+	st = lib_store(cut.again, SMALL);
+	st.allocated = SMALL;
+	_cleanup_(free_ptr) char *second = recovered(&st);
+	cr_assert_str_eq(second, cut.cuts[cut.n - 1], "a start that was killed is not the same");
+	cut.twice++;
 }
 
 static void on_store(void *ctx)
@@ -200,6 +226,7 @@ Test(store, killed_after_any_store_is_before_or_after_the_transition)
 {
 	start_random();
 	cut.image = xcalloc(SMALL, 1);
+	cut.again = xcalloc(SMALL, 1);
 	l.store.limit = SMALL;
 	for (int i = 0; i < 30; i++)
 		random_step(&l);
@@ -228,8 +255,10 @@ Test(store, killed_after_any_store_is_before_or_after_the_transition)
 		free(cut.after);
 	}
 	cr_assert(all > 500, "only %zu stores were cut", all);
+	cr_assert(cut.twice > 50, "only %zu starts were cut", cut.twice);
 	free(cut.cuts);
 	free(cut.image);
+	free(cut.again);
 }
 
 /* The test above can fail: without the copy at recovery, cuts are torn. */
