@@ -1,6 +1,7 @@
 /* reconcilectl status: what the broker says about everybody; without a broker, what its region holds. */
 #include "columns.h"
 #include "ctl.h"
+#include "failing.h"
 #include "json.h"
 #include "queue_read.h"
 #include <inttypes.h>
@@ -222,11 +223,26 @@ static int region_run(const struct ctl *c, const struct ctl_command *self, const
 	return EXIT_FAILURE;
 }
 
+/* The broker's object as it came, with one more member. */
+static int print_json(struct span status, const struct failing *failing, struct buf *out)
+{
+	while (status.len && strchr(" \t\r\n", status.at[status.len - 1]))
+		status.len--;
+	if (!status.len || status.at[status.len - 1] != '}')
+		return -EPROTO;
+	buf_span_add(out, (struct span){status.at, status.len - 1});
+	buf_puts(out, ",\"failing\":");
+	failing_json(failing, clock_boottime_ns(), out);
+	buf_puts(out, "}\n");
+	return 0;
+}
+
 CTL_RUN(status_run)
 {
 	struct ctl c;
 	struct err err;
 	struct wire answer = {0};
+	struct failing failing;
 	const struct wire request = {.type = WIRE_TYPE_STATUS, .status = {.what = span_of("status")}};
 	_cleanup_(buf_done) struct buf out = {0};
 	_cleanup_(json_free_ptr) struct json *status = NULL;
@@ -236,14 +252,18 @@ CTL_RUN(status_run)
 	int rc = ctl_ask(&c, &request, WIRE_TYPE_STATUS_REPLY, &answer, &err);
 	if (rc < 0)
 		return region_run(&c, self, err.text);
+	failing_find(c.program.region_dir, &failing);
 	if (c.json) {
-		buf_span_add(&out, answer.status_reply.json);
-		buf_putc(&out, '\n');
+		rc = print_json(answer.status_reply.json, &failing, &out);
 	} else if (json_parse(answer.status_reply.json, &status, &err) == 0) {
 		print_status(status, &out);
+		if (failing.count)
+			heading("Keys that fail", &out);
+		failing_print(&failing, clock_boottime_ns(), &out);
 	} else {
 		rc = ctl_fail(self, err.text);
 	}
+	failing_done(&failing);
 	wire_done(&answer);
 	ctl_print(&out);
 	return rc ? EXIT_FAILURE : EXIT_SUCCESS;
