@@ -36,9 +36,9 @@ static int read_file(const char *path, const char *what, char **ret, struct err 
 
 static int read_token(const char *path, char **ret, struct err *err)
 {
-	char *text;
+	char *text = NULL;
 	int r = read_file(path, "token file", &text, err);
-	if (r < 0)
+	if (r < 0 || !text)
 		return r;
 	size_t n = strcspn(text, "\r\n");
 	text[n] = 0;
@@ -90,7 +90,7 @@ void access_done(struct access *a)
 
 int access_reload(struct access *a, struct err *err)
 {
-	char *token;
+	char *token = NULL;
 	if (!a->token_file)
 		return 0;
 	int r = read_token(a->token_file, &token, err);

@@ -219,7 +219,7 @@ int call_patch(struct call *c)
 			"Forbidden: may not be specified for non-apply patch");
 		return invalid_done(&c->f, "meta.k8s.io", "PatchOptions", span_of(""));
 	}
-	if (type == PATCH_MERGE && body->type != JSON_OBJECT)
+	if (type == PATCH_MERGE && (!body || body->type != JSON_OBJECT))
 		return fail_bad_request(&c->f, "a merge patch must be a JSON object");
 	storage_lock(c->store);
 	r = patch_locked(c, &w, type, body);

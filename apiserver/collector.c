@@ -39,7 +39,7 @@ static void index_uids(struct sweep *w)
 		n += w->s->kinds[i]->n_objects;
 	for (w->slots = 64; w->slots < 2 * n; w->slots *= 2)
 		;
-	w->by_uid = xcalloc(w->slots, sizeof(*w->by_uid));
+	w->by_uid = xcalloc(w->slots, sizeof(struct object *));
 	for (size_t i = 0; i < w->s->n_kinds; i++)
 		for (size_t j = 0; j < w->s->kinds[i]->n_objects; j++) {
 			const struct object *o = w->s->kinds[i]->objects[j];
@@ -84,7 +84,7 @@ static void gather(struct sweep *w)
 			deleting += w->s->kinds[i]->objects[j]->deleting;
 		}
 	w->dependents = xcalloc(owned ? owned : 1, sizeof(*w->dependents));
-	w->deleting = xcalloc(deleting ? deleting : 1, sizeof(*w->deleting));
+	w->deleting = xcalloc(deleting ? deleting : 1, sizeof(struct object *));
 	for (size_t i = 0; i < w->s->n_kinds; i++)
 		for (size_t j = 0; j < w->s->kinds[i]->n_objects; j++) {
 			struct object *o = w->s->kinds[i]->objects[j];
@@ -196,7 +196,7 @@ static void report_foreign_owner(struct sweep *w, const struct object *o, const 
 static void collect_dependent(struct sweep *w, struct dependent *d)
 {
 	size_t gone = 0;
-	bool is_gone[OWNERS_MAX];
+	bool is_gone[OWNERS_MAX] = {false};
 	for (size_t i = 0; i < d->n; i++)
 		gone += is_gone[i] = !owner_there(w, d->o, &d->owners[i]);
 	if (!gone || !current(d->o) || d->o->deleting)

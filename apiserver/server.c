@@ -383,31 +383,48 @@ static int parse_address(const char *text, struct addrinfo **ret, struct err *er
 		       text);
 }
 
-int server_listen(const char *text, int *ret_fd, unsigned *ret_port, bool *ret_loopback, struct err *err)
+/* A socket that listens there; negative errno. */
+static int listen_at(const struct addrinfo *info)
 {
-	struct addrinfo *info;
-	int r = parse_address(text, &info, err), on = 1;
-	if (r < 0)
-		return r;
-	_cleanup_(close_fd) int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct sockaddr_storage bound;
-	socklen_t len = sizeof(bound);
+	int on = 1, fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	/* Accepted sockets inherit keep-alive, which finds clients that vanished without a word. */
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
 	    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) < 0 ||
-	    bind(fd, info->ai_addr, info->ai_addrlen) < 0 || listen(fd, 128) < 0 ||
-	    getsockname(fd, (struct sockaddr *)&bound, &len) < 0)
-		r = err_set(err, -errno, "--listen %s: %s%s", text, strerror(errno),
-			    errno == EADDRINUSE ? ": is another API server running? choose another port, or 0"
-						: "");
-	if (r == 0) {
-		*ret_port =
-		    ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&bound)->sin6_port
-						      : ((struct sockaddr_in *)(void *)&bound)->sin_port);
-		*ret_loopback = is_loopback(info->ai_addr);
-		*ret_fd = fd;
-		fd = -1;
+	    bind(fd, info->ai_addr, info->ai_addrlen) < 0 || listen(fd, 128) < 0) {
+		int code = errno ? -errno : -EIO;
+		close_fd(&fd);
+		return code;
 	}
+	return fd;
+}
+
+static unsigned port_of(int fd)
+{
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} bound = {.v6 = {0}};
+	socklen_t len = sizeof(bound);
+	getsockname(fd, &bound.any, &len);
+	return ntohs(bound.any.sa_family == AF_INET6 ? bound.v6.sin6_port : bound.v4.sin_port);
+}
+
+int server_listen(const char *text, int *ret_fd, unsigned *ret_port, bool *ret_loopback, struct err *err)
+{
+	struct addrinfo *info = NULL;
+	int r = parse_address(text, &info, err);
+	if (r < 0 || !info)
+		return r;
+	int fd = listen_at(info);
+	bool loopback = is_loopback(info->ai_addr);
 	freeaddrinfo(info);
-	return r;
+	if (fd < 0)
+		return err_set(
+		    err, fd, "--listen %s: %s%s", text, strerror(-fd),
+		    fd == -EADDRINUSE ? ": is another API server running? choose another port, or 0" : "");
+	*ret_port = port_of(fd);
+	*ret_loopback = loopback;
+	*ret_fd = fd;
+	return 0;
 }

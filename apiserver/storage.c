@@ -163,7 +163,7 @@ static void record(struct storage *s, enum event_type type, struct object *now, 
 {
 	struct kind *kind = now->kind;
 	struct event e = {now->rv, type, now, before};
-	if (kind->ring_len == kind->ring_cap && kind->ring_cap < s->history)
+	if (!kind->ring_cap || (kind->ring_len == kind->ring_cap && kind->ring_cap < s->history))
 		ring_grow(kind, s->history);
 	while (kind->ring_len &&
 	       (kind->ring_len == kind->ring_cap || kind->ring_bytes + event_bytes(&e) > HISTORY_BYTES_MAX))
@@ -180,6 +180,8 @@ int storage_event_after(struct storage *s, const struct kind *kind, uint64_t rv,
 	if (rv < s->first_rv || rv > s->rv || rv < kind->lost_rv)
 		return -ESTALE;
 	uint64_t low = kind->ring_first, high = kind->ring_first + kind->ring_len;
+	if (!kind->ring_cap)
+		high = low;
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
 		if (kind->ring[middle % kind->ring_cap].rv <= rv)
@@ -403,7 +405,7 @@ struct storage *storage_new(size_t history, uint64_t bytes_max, uint64_t first_r
 	struct storage *s = xcalloc(1, sizeof(*s));
 	pthread_mutex_init(&s->lock, NULL);
 	condition_init(&s->work);
-	s->history = history;
+	s->history = MAX(history, (size_t)1);
 	s->bytes_max = bytes_max;
 	s->rv = s->first_rv = first_rv;
 	kinds_add_builtin(s);
