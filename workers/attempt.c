@@ -1,5 +1,6 @@
 /* One key, from its grant to the result that the broker has acknowledged. */
 #include "exec.h"
+#include "finalizer.h"
 #include "gather.h"
 #include "host.h"
 #include <signal.h>
@@ -166,6 +167,14 @@ static struct request new_request(const struct host *h, int64_t now_ns)
 	};
 }
 
+/* An object that is being deleted and has lost our finalizer (or never had it) is none of ours any more: to
+ * run would be to clean up again, or to make children that nobody takes away. */
+static bool is_released(const struct writer *w)
+{
+	return w->controller->finalizer && doc_path(w->object, "metadata", "deletionTimestamp", NULL) &&
+	       !finalizer_present(w->doc, w->object, w->controller->finalizer);
+}
+
 /* 0; -EAGAIN: not now; -ECANCELED: h->result says why not at all. */
 static int build(struct host *h, int64_t now_ns, struct request *q, struct buf *line, struct err *err)
 {
@@ -174,7 +183,7 @@ static int build(struct host *h, int64_t now_ns, struct request *q, struct buf *
 		return r;
 	if ((r = begin_writer(h, q, err)) < 0)
 		return r;
-	if (!ensure_finalizer(h, q))
+	if (!ensure_finalizer(h, q) || is_released(&h->writer))
 		return -ECANCELED;
 	h->object_present = h->writer.object != NULL;
 	h->finalizing = q->finalizing =

@@ -114,8 +114,7 @@ static void wait_hello(struct coprocess *k, int64_t now_ns)
 		char cause[700];
 		_cleanup_(environment_done) struct environment env = {0};
 		environment_build(&env, k->controller, NULL);
-		exec_cause(command, k->controller->folder, environment_get(&env, "PATH"), p->exec_error,
-			   cause, sizeof(cause));
+		exec_cause(k->controller, environment_get(&env, "PATH"), p->exec_error, cause, sizeof(cause));
 		fail(k, now_ns, "%s", cause);
 	} else if (line.at && is_blank(line)) {
 		drop_line(k, line);
@@ -166,7 +165,9 @@ static void hear(struct coprocess *k, struct span line, int64_t now_ns)
 {
 	char quoted[QUOTE_ROOM];
 	struct err why = {0};
-	if (json_check(line, &why) < 0 || json_type_of(line) != JSON_OBJECT) {
+	bool object = json_check(line, &why) == 0 && json_type_of(line) == JSON_OBJECT;
+	struct span kind = object ? json_get(line, "kind") : (struct span){NULL, 0};
+	if (!object) {
 		err_set(&k->bad, -EPROTO,
 			"stdout: a line that is no JSON object: %s; what is meant for people goes to stderr",
 			answer_quote(line, quoted));
@@ -178,7 +179,7 @@ static void hear(struct coprocess *k, struct span line, int64_t now_ns)
 		else
 			process_send(k->process, buf_span(&out));
 		drop_line(k, line);
-	} else if (!json_string_is(json_get(line, "kind"), "ReconcileResponse")) {
+	} else if (kind.at && !json_string_is(kind, "ReconcileResponse")) {
 		err_set(&k->bad, -EPROTO,
 			"stdout: a line whose kind is not ReconcileResponse, Get or List: %s",
 			answer_quote(line, quoted));

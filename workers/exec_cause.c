@@ -90,9 +90,34 @@ static void explain_content(const char *file, int error, char *ret, size_t room)
 			 file);
 }
 
-void exec_cause(const char *command, const char *folder, const char *path, int error, char *ret, size_t room)
+static bool is_below(const char *file, const char *folder)
 {
-	_cleanup_(free_ptr) char *file = find(command, folder, path);
+	size_t n = strlen(folder);
+	return strncmp(file, folder, n) == 0 && (file[n] == '/' || file[n] == 0);
+}
+
+/* The jail has empty folders of its own in these places; over them lies what the controller shows. */
+static bool is_hidden(const char *file, const struct config_controller *c)
+{
+	static const char *const hidden[] = {"/home",	 "/root",    "/run",	       "/tmp",
+					     "/var/tmp", "/dev/shm", "/etc/reconciled"};
+	char **const shown[] = {c->reconciler.read_only_paths, c->reconciler.read_write_paths};
+	if (is_below(file, c->folder))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(shown); i++)
+		for (char **path = shown[i]; path && *path; path++)
+			if (is_below(file, *path))
+				return false;
+	for (size_t i = 0; i < ARRAY_SIZE(hidden); i++)
+		if (is_below(file, hidden[i]))
+			return true;
+	return false;
+}
+
+void exec_cause(const struct config_controller *c, const char *path, int error, char *ret, size_t room)
+{
+	const char *command = c->reconciler.command[0];
+	_cleanup_(free_ptr) char *file = find(command, c->folder, path);
 	struct stat st;
 	if (!file)
 		snprintf(ret, room,
@@ -117,6 +142,12 @@ void exec_cause(const char *command, const char *folder, const char *path, int e
 			 file, st.st_mode & 0777);
 	else if (error == E2BIG)
 		snprintf(ret, room, "%s: command line and environment are too long", file);
+	else if (error == ENOENT && is_hidden(file, c))
+		snprintf(ret, room,
+			 "%s is not visible to the jail, which has folders of its own there; put it beside "
+			 "the controller file or name "
+			 "its folder in sandbox.readOnlyPaths",
+			 file);
 	else if (error == ENOENT || error == ENOEXEC || error == ELIBBAD)
 		explain_content(file, error, ret, room);
 	else

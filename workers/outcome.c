@@ -143,6 +143,12 @@ void outcome_of_ending(const struct ending *e, struct result *r)
 	case KILL_NONE:
 		break;
 	}
+	bool success = WIFEXITED(e->wait_status) && WEXITSTATUS(e->wait_status) == 0;
+	if (e->near_limit &&
+	    !success) { /* few programs survive an allocation that fails, and each dies in its own way */
+		result_set(r, WIRE_OUTCOME_OOM_KILLED, "OOMKilled", "ended near its maxMemory (%s)", said);
+		return;
+	}
 	if (WIFSIGNALED(e->wait_status)) {
 		by_signal(e, WTERMSIG(e->wait_status), said, r);
 		return;

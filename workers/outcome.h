@@ -42,8 +42,8 @@ enum kill_cause {
 struct ending {
 	int wait_status; /* as waitpid gives it */
 	enum kill_cause killed;
-	bool memory_evidence; /* the kernel killed for want of memory meanwhile, or the peak came near
-				 maxMemory */
+	bool memory_evidence; /* the kernel killed somebody for want of memory meanwhile */
+	bool near_limit;      /* its peak came near maxMemory, where allocations fail */
 	int64_t timeout_ns;   /* reconciliationTimeout, for the message */
 	int64_t limit_cpu_ns; /* limits.cpu, for the message */
 };

@@ -272,10 +272,11 @@ int64_t process_timer(const struct process *p)
 struct ending process_ending(const struct process *p, uint64_t max_memory)
 {
 	/* ru_maxrss is in KiB and of the largest process. */
-	bool near_limit = max_memory && (uint64_t)p->usage.ru_maxrss * 1024 >= max_memory / 10 * 9;
+	bool near_limit = max_memory && (uint64_t)p->usage.ru_maxrss * 1024 >= max_memory / 4 * 3;
 	return (struct ending){
 	    .wait_status = p->wait_status,
 	    .killed = p->killed,
-	    .memory_evidence = near_limit || usage_oom_kills() != p->oom_kills,
+	    .memory_evidence = usage_oom_kills() != p->oom_kills,
+	    .near_limit = near_limit,
 	};
 }

@@ -236,6 +236,14 @@ static void remove_finalizer(struct writer *w)
 	}
 }
 
+/* Before the first of them was tried. */
+static void children_failed(struct writer *w, struct result *r, const struct err *why)
+{
+	struct kube_status s = {.retry_after_ms = w->retry_after_ms};
+	writer_failed(w, "children", -EIO, &s, why);
+	set_failed(w, r, w->failed);
+}
+
 /* Children after the live look at the owner. False: nothing more is to be written. */
 static bool write_children_of(struct writer *w, const struct answer *a, struct result *r)
 {
@@ -245,13 +253,13 @@ static bool write_children_of(struct writer *w, const struct answer *a, struct r
 	if (code == -EPROTO)
 		result_set(r, WIRE_OUTCOME_PROTOCOL_ERROR, "ProtocolError", "%s", why.text);
 	else if (code < 0 && !lost_object(w, r))
-		set_failed(w, r, why.text);
+		children_failed(w, r, &why);
 	if (code == 0 && write_children_needed(plan)) {
 		code = writer_read_live(w, &why);
 		if (code == 0)
 			write_children_apply(w, plan);
 		else if (!lost_object(w, r))
-			set_failed(w, r, why.text);
+			children_failed(w, r, &why);
 	}
 	write_children_free(plan);
 	return code == 0;

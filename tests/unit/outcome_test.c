@@ -6,7 +6,12 @@
 static struct result end(int wait_status, enum kill_cause killed, bool memory)
 {
 	struct result r;
-	outcome_of_ending(&(struct ending){wait_status, killed, memory, 30 * NS_PER_S, 60 * NS_PER_S}, &r);
+	outcome_of_ending(&(struct ending){.wait_status = wait_status,
+					   .killed = killed,
+					   .memory_evidence = memory,
+					   .timeout_ns = 30 * NS_PER_S,
+					   .limit_cpu_ns = 60 * NS_PER_S},
+			  &r);
 	return r;
 }
 
@@ -56,6 +61,17 @@ Test(outcome, signals_and_memory)
 	cr_expect_eq(end(SIGSEGV, KILL_NONE, true).outcome, WIRE_OUTCOME_CRASHED,
 		     "memory was short, but that did not kill it");
 	cr_expect_str_eq(end(SIGXCPU, KILL_NONE, false).reason, "CPULimit");
+}
+
+Test(outcome, near_the_limit_of_memory)
+{
+	struct result r;
+	outcome_of_ending(&(struct ending){.wait_status = status(1), .near_limit = true}, &r);
+	cr_expect_eq(r.outcome, WIRE_OUTCOME_OOM_KILLED, "MemoryError ends Python with 1");
+	outcome_of_ending(&(struct ending){.wait_status = SIGABRT, .near_limit = true}, &r);
+	cr_expect_eq(r.outcome, WIRE_OUTCOME_OOM_KILLED);
+	outcome_of_ending(&(struct ending){.wait_status = status(0), .near_limit = true}, &r);
+	cr_expect_eq(r.outcome, WIRE_OUTCOME_OK, "it had enough");
 }
 
 Test(outcome, killed_by_us)

@@ -205,6 +205,13 @@ Test(lines, a_long_line_says_what_is_missing)
 
 static char folder[] = "/tmp/exec_cause_XXXXXX";
 
+static void explain(const char *command, const char *in, const char *path, int error, char *ret, size_t room)
+{
+	char *argv[] = {(char *)(uintptr_t)command, NULL};
+	struct config_controller c = {.folder = (char *)(uintptr_t)in, .reconciler = {.command = argv}};
+	exec_cause(&c, path, error, ret, room);
+}
+
 static const char *cause(const char *name, const char *content, size_t len, mode_t mode, int error)
 {
 	static char text[1024];
@@ -213,7 +220,7 @@ static const char *cause(const char *name, const char *content, size_t len, mode
 	cr_assert_eq(write(fd, content, len), (ssize_t)len);
 	fchmod(fd, mode);
 	close(fd);
-	exec_cause(command, folder, "/usr/bin:/bin", error, text, sizeof(text));
+	explain(command, folder, "/usr/bin:/bin", error, text, sizeof(text));
 	unlink(path);
 	return text;
 }
@@ -232,11 +239,18 @@ Test(exec_cause, names_the_cure)
 	SAYS(cause("a", "", 0, 0755, ENOEXEC), "is empty");
 	elf[18] = (char)0xf3; /* e_machine: RISC-V */
 	SAYS(cause("a", elf, sizeof(elf), 0755, ENOEXEC), "built for another kind of processor");
-	exec_cause(folder, "/", "/bin", EACCES, text, sizeof(text));
+	explain(folder, "/", "/bin", EACCES, text, sizeof(text));
 	SAYS(text, "is a folder");
-	exec_cause("./missing", folder, "/bin", ENOENT, text, sizeof(text));
+	explain("./missing", folder, "/bin", ENOENT, text, sizeof(text));
 	SAYS(text, "No such file");
-	exec_cause("no-such-program-here", folder, "/usr/bin:/bin", ENOENT, text, sizeof(text));
+	explain("no-such-program-here", folder, "/usr/bin:/bin", ENOENT, text, sizeof(text));
 	SAYS(text, "is not in PATH (/usr/bin:/bin)");
+	_cleanup_(free_ptr) char *hidden = xasprintf("%s/a", folder);
+	int fd = open(hidden, O_CREAT | O_WRONLY, 0755);
+	explain(hidden, "/srv/elsewhere", "/bin", ENOENT, text, sizeof(text));
+	SAYS(text, "is not visible to the jail");
+	SAYS(text, "sandbox.readOnlyPaths");
+	close(fd);
+	unlink(hidden);
 	rmdir(folder);
 }

@@ -1,0 +1,95 @@
+# The pipeline for shell tests: everything real, API server, broker, watcher, and one worker for each of many small controllers. To be read in
+# with `.`; BIN: the programs. A test names its controllers, calls `everything`, does things, and ends with `result`.
+set -u
+BIN=${BIN:?}
+dir=$(mktemp -d "${TMPDIR:-/tmp}/worker_test.XXXXXX")
+chmod 755 "$dir" # the jail's user comes in here
+mkdir "$dir/config" "$dir/run" "$dir/region" "$dir/secret" "$dir/log"
+chmod 755 "$dir/config"
+pids= passed=0 failed=0
+
+stop() { # NAME...: what was started last goes first
+	for p in $pids; do kill -9 "$p" 2>/dev/null; done
+	if [ "$failed" = 0 ]; then rm -rf "$dir"; else echo "kept: $dir"; fi
+}
+trap stop EXIT
+mark=$$ # in the arguments of processes that are looked for: other runs have another
+
+start() { # NAME PROGRAM ARGUMENT...: the log is $dir/log/NAME, the pid in $dir/run/NAME.pid
+	name=$1; shift
+	"$BIN/$@" --runtime-dir "$dir/run" --region-dir "$dir/region" --log-level debug >>"$dir/log/$name" 2>&1 &
+	echo $! >"$dir/run/$name.pid"
+	pids="$! $pids"
+}
+pid_of() { cat "$dir/run/$1.pid"; }
+slay() { # NAME...: kill -9, until they are gone
+	for name in "$@"; do
+		kill -9 "$(pid_of "$name")"
+		wait "$(pid_of "$name")" 2>/dev/null
+	done
+}
+worker() { start "$1" reconciled-worker --config-dir "$dir/config" --kubeconfig "$dir/secret/kubeconfig" "$1.1"; }
+
+within() { # SECONDS COMMAND...: until it succeeds
+	end=$(($(date +%s) + $1)); shift
+	until "$@" >/dev/null 2>&1; do
+		[ "$(date +%s)" -lt "$end" ] || return 1
+		sleep 0.05
+	done
+}
+ok() { # WHAT COMMAND...
+	what=$1; shift
+	if "$@" >/dev/null 2>&1; then
+		passed=$((passed + 1))
+		return
+	fi
+	failed=$((failed + 1))
+	echo "not ok: $what"
+	[ "$failed" -lt 6 ] || { echo "$passed passed, $failed failed; given up"; exit 1; }
+}
+logged() { grep -q -- "$2" "$dir/log/$1"; } # NAME PATTERN
+says() { ok "$1: logs \"$2\"" within 30 logged "$1" "$2"; }
+count() { grep -c -- "$2" "$dir/log/$1"; }
+api() { # METHOD PATH [BODY [TYPE]]
+	curl -sS -m 10 -X "$1" "$server$2" ${3:+-H "Content-Type: ${4:-application/json}" --data-binary "$3"}
+}
+field() { api GET "$1" | jq -er "$2"; } # PATH FILTER
+is() { [ "$(field "$1" "$2" 2>/dev/null)" = "$3" ]; }
+map() { # NAMESPACE NAME: a ConfigMap
+	api POST "/api/v1/namespaces/$1/configmaps" "{\"metadata\":{\"name\":\"$2\"},\"data\":{\"n\":\"${3:-0}\"}}" >/dev/null
+}
+
+# NAME, then the reconciler's lines of YAML on stdin, with MARK for this run's mark; each has a namespace of its own.
+controller() {
+	{
+		printf 'apiVersion: reconciled.dev/v1alpha1\nkind: Controller\nmetadata: {name: %s}\nspec:\n' "$1"
+		printf '  for: {apiVersion: v1, kind: ConfigMap, namespaces: [%s]}\n' "$1"
+		sed "s/MARK/$mark/g"
+	} >"$dir/config/$1.yaml"
+	names="${names:-} $1"
+}
+script() { # NAME; content on stdin
+	cat >"$dir/config/$1"
+	chmod 755 "$dir/config/$1"
+}
+
+namespaces() { for n in $names; do api POST /api/v1/namespaces "{\"metadata\":{\"name\":\"$n\"}}" >/dev/null; done; }
+api_server() { # the API server, with the namespaces
+	start api reconciled-apiserver --listen "127.0.0.1:${1:-0}" --write-kubeconfig "$dir/secret/kubeconfig"
+	ok "the API server listens" within 20 test -s "$dir/secret/kubeconfig"
+	server=$(sed -n 's/.*server: "\(.*\)"/\1/p' "$dir/secret/kubeconfig")
+	ok "the API server answers" within 20 api GET /version
+	namespaces
+}
+broker() { start broker reconciled-queue --config-dir "$dir/config"; }
+watcher() { start watcher reconciled-watcher --config-dir "$dir/config" --kubeconfig "$dir/secret/kubeconfig"; }
+everything() { # broker, watcher and a worker each, ready
+	broker
+	watcher
+	for n in $names; do worker "$n"; done
+	for n in $names; do ok "$n is ready" within 60 logged "$n" 'worker is ready'; done
+}
+result() {
+	echo "$passed passed, $failed failed"
+	[ "$failed" = 0 ]
+}

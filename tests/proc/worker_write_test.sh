@@ -1,0 +1,129 @@
+#!/bin/sh
+# What the worker writes, and what it does when the API server says no: children, status, conditions, events, finalizer.
+. "${SRC:?}/tests/lib/pipeline.sh"
+
+cat >"$dir/config/site.yaml" <<'E'
+apiVersion: reconciled.dev/v1alpha1
+kind: Controller
+metadata: {name: site}
+spec:
+  for: {apiVersion: example.com/v1, kind: Site, namespaces: [site]}
+  owns:
+  - {apiVersion: v1, kind: ConfigMap}
+  prune: true
+  finalizer: example.com/site
+  reconciler: {exec: {command: [./site.py]}}
+E
+names=site
+script site.py <<'E'
+#!/usr/bin/python3
+import json, sys
+r = json.load(sys.stdin)
+o = r["object"]
+name = r["request"]["name"]
+print("site", name, "finalizing" if r["finalizing"] else "running", sorted(r["children"]["ConfigMap.v1"]), file=sys.stderr)
+if o is None: sys.exit(0)
+if "example.com/site" not in o["metadata"].get("finalizers", []) and not r["finalizing"]:
+    sys.exit("the finalizer is not there")
+if r["finalizing"]:
+    print(json.dumps({"finalized": True, "events": [{"reason": "CleanedUp", "message": "bye"}]}))
+    sys.exit(0)
+if o["spec"].get("bad"):
+    print(json.dumps({"conditions": [{"type": "Ready", "status": "True", "reason": "not one word"}]}))
+    sys.exit(0)
+children = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "%s-%d" % (name, i)}, "data": {"title": o["spec"]["title"]}}
+            for i in range(o["spec"]["pages"])]
+print(json.dumps({"children": children, "status": {"pages": len(children), "big": 9007199254740993},
+    "conditions": [{"type": "Ready", "status": "True", "reason": "Deployed", "message": o["spec"]["title"]}],
+    "events": [{"reason": "Deployed", "message": "pages: %d" % len(children)}]}))
+E
+
+# Waits for a second in the middle, when the test changes the object under it.
+cat >"$dir/config/late.yaml" <<'E'
+apiVersion: reconciled.dev/v1alpha1
+kind: Controller
+metadata: {name: late}
+spec:
+  for: {apiVersion: example.com/v1, kind: Site, namespaces: [late]}
+  owns:
+  - {apiVersion: v1, kind: Secret}
+  reconciler: {exec: {command: [./late.sh]}}
+E
+names="$names late"
+script late.sh <<'E'
+#!/bin/sh
+sleep 1
+cat >/dev/null
+echo "slept for $RECONCILE_NAME" >&2
+echo '{"conditions":[{"type":"Ready","status":"True","reason":"Late"}],"children":[{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x-'"$RECONCILE_NAME"'"}}]}'
+E
+
+api_server
+api POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions '{"metadata":{"name":"sites.example.com"},"spec":{"group":"example.com",
+"scope":"Namespaced","names":{"plural":"sites","singular":"site","kind":"Site"},"versions":[{"name":"v1","served":true,"storage":true,
+"subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}' >/dev/null
+everything
+
+# ---- the good case ----
+
+sites=/apis/example.com/v1/namespaces/site/sites maps=/api/v1/namespaces/site/configmaps
+api POST $sites '{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"blog"},"spec":{"pages":2,"title":"one"}}' >/dev/null
+ok "site: a child" within 20 is "$maps/blog-1" .data.title one
+ok "site: its owner" is "$maps/blog-0" '.metadata.ownerReferences[0].kind + (.metadata.ownerReferences[0].controller|tostring)' Sitetrue
+ok "site: status" within 20 is "$sites/blog" .status.pages 2
+ok "site: large numbers survive" sh -c "curl -sS '$server$sites/blog' | grep -q 9007199254740993"
+ok "site: condition" is "$sites/blog" '.status.conditions[0] | .type + .status + .message + (.observedGeneration|tostring)' ReadyTrueone1
+ok "site: finalizer" is "$sites/blog" '.metadata.finalizers[0]' example.com/site
+ok "site: an event" within 20 sh -c "curl -sS '$server/apis/events.k8s.io/v1/namespaces/site/events' | jq -e '[.items[]|select(.reason==\"Deployed\")]|length > 0'"
+
+api PATCH "$sites/blog" '{"metadata":{"annotations":{"x":"1"}}}' application/merge-patch+json >/dev/null
+settled() { # the last attempt wrote nothing
+	[ "$(grep 'attempt ended' "$dir/log/site" | tail -n 1 | grep -c 'requests=0')" = 1 ]
+}
+ok "site: an answer that changes nothing writes nothing" within 20 settled
+since=$(field "$sites/blog" '.status.conditions[0].lastTransitionTime')
+
+api PATCH "$maps/blog-0" '{"data":{"title":"edited by hand"}}' application/merge-patch+json >/dev/null
+ok "site: a child edited by hand is put back" within 20 is "$maps/blog-0" .data.title one
+api DELETE "$maps/blog-0" >/dev/null
+ok "site: a deleted child comes back" within 20 is "$maps/blog-0" .data.title one
+api PATCH "$sites/blog" '{"spec":{"pages":1,"title":"two"}}' application/merge-patch+json >/dev/null
+ok "site: a change reaches the children" within 20 is "$maps/blog-0" .data.title two
+ok "site: what is no longer wanted is pruned" within 20 is "$maps/blog-1" .code 404
+ok "site: observedGeneration follows" within 20 is "$sites/blog" '.status.conditions[0].observedGeneration' 2
+ok "site: lastTransitionTime stays" is "$sites/blog" '.status.conditions[0].lastTransitionTime' "$since"
+api PATCH "$sites/blog" '{"spec":{"bad":true}}' application/merge-patch+json >/dev/null
+says site 'outcome=ProtocolError.*conditions\[0\].reason'
+ok "site: nothing of a refused answer is written" is "$sites/blog" '.status.conditions[0].reason' Deployed
+api PATCH "$sites/blog" '{"spec":{"bad":null}}' application/merge-patch+json >/dev/null
+api DELETE "$sites/blog" >/dev/null
+ok "site: finalizer released" within 20 is "$sites/blog" .code 404
+says site 'line="site blog finalizing'
+
+# ---- the object changes, or is replaced, while the reconciler is at it ----
+
+lates=/apis/example.com/v1/namespaces/late/sites
+site() { api POST $lates "{\"apiVersion\":\"example.com/v1\",\"kind\":\"Site\",\"metadata\":{\"name\":\"$1\"},\"spec\":{}}"; }
+site changed >/dev/null
+ok "late: running" within 20 logged late 'attempt started.*late/changed'
+first=$(field $lates/changed .metadata.uid)
+api PATCH $lates/changed '{"spec":{"x":1}}' application/merge-patch+json >/dev/null
+ok "late: written over the change" within 20 is $lates/changed '.status.conditions[0].reason' Late
+ok "late: with the child" within 20 is /api/v1/namespaces/late/secrets/x-changed '.metadata.ownerReferences[0].uid' "$first"
+
+site replaced >/dev/null
+ok "late: running again" within 20 logged late 'attempt started.*late/replaced'
+api DELETE $lates/replaced >/dev/null
+site replaced >/dev/null
+second=$(field $lates/replaced .metadata.uid)
+says late 'key=late/replaced .*outcome=Conflict .*reason=ObjectReplaced'
+ok "late: the new object has its own child" within 20 is /api/v1/namespaces/late/secrets/x-replaced '.metadata.ownerReferences[0].uid' "$second"
+
+# ---- the API server goes away in the middle ----
+
+site cut >/dev/null
+ok "late: running a third time" within 20 logged late 'attempt started.*late/cut'
+slay api
+says late 'key=late/cut .*outcome=Transient .*reason=WriteFailed cause="children: GET.*Connection refused'
+
+result
