@@ -38,7 +38,7 @@ check "is named" says out "cannot read the configuration nowhere.yaml"
 mkfifo pipe.yaml
 check "a pipe does not hang" status_is 78 "$ctl" validate pipe.yaml
 
-for command in up status queue explain requeue validate wait; do
+for command in up status queue explain requeue validate wait raw; do
 	check "$command --help" status_is 0 "$ctl" $command --help
 	check "$command --help names it" says out "Usage: reconcilectl $command"
 	check "$command: an unknown option" status_is 2 "$ctl" $command --no-such-option

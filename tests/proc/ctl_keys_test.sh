@@ -1,0 +1,117 @@
+#!/bin/sh
+# reconcilectl status, queue, explain, requeue, wait and raw on a system that runs, and on what it leaves.
+. "$SRC/tests/lib/check.sh"
+ctl=$BIN/reconcilectl
+region=/dev/shm/reconciled-$(basename "$FOLDER")
+here="--runtime-dir $FOLDER/run --region-dir $region"
+UP=
+check_end() {
+	[ -z "$UP" ] || kill -9 "$UP" 2>/dev/null
+	rm -rf "$region"
+}
+# shellcheck disable=SC2086
+r() { # COMMAND ARGUMENT...
+	command=$1
+	shift
+	"$ctl" "$command" "$@" $here
+}
+state() { [ "$(r explain "$1" -o json 2>/dev/null | jq -r '.key.state // "none"')" = "$2" ]; } # KEY STATE
+counted() { [ "$(r queue -o json | jq -r ".counts.$1")" = "$2" ]; }
+succeeded() { [ "$(r status -o json | jq '.controllers[0].results.success')" -ge "$1" ]; }
+object() { # NAME DATA
+	printf '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%s"},"data":{"n":"%s"}}' "$1" "$2" |
+		r raw PATCH "/api/v1/namespaces/default/configmaps/$1?fieldManager=test" -f - --type apply >/dev/null
+}
+
+mkdir "$FOLDER/c"
+cat >"$FOLDER/c/moody.yaml" <<'YAML'
+apiVersion: reconciled.dev/v1alpha1
+kind: Controller
+metadata: {name: moody}
+spec:
+  for: {apiVersion: v1, kind: ConfigMap, namespaces: [default]}
+  reconciler: {exec: {command: [./moody.sh]}}
+  quarantine: {crashes: 2, within: 10m, for: 1h}
+  rateLimiter: {baseDelay: 10m, maxDelay: 10m, jitter: 0}
+YAML
+cat >"$FOLDER/c/moody.sh" <<'SH'
+#!/bin/sh
+n=$(jq -r .object.data.n)
+printf 'trying\033[2J %s\n' "$RECONCILE_NAME" >&2
+case $n in
+crash) kill -SEGV $$ ;;
+fail) exit 3 ;;
+later) echo '{"result":{"requeueAfter":"1h"}}' ;;
+esac
+SH
+chmod 755 "$FOLDER" "$FOLDER/c" "$FOLDER/c/moody.sh"
+# shellcheck disable=SC2086
+"$ctl" up -f "$FOLDER/c" $here >"$FOLDER/up.out" 2>"$FOLDER/up.err" &
+UP=$!
+check "it starts" within 20 says "$FOLDER/up.out" running:
+
+# ---- wait ----
+object fine 1
+check "a value that is there" status_is 0 r wait v1/ConfigMap default/fine --for data.n=1
+check "a value that is not" status_is 1 r wait v1/ConfigMap default/fine --for data.n=2 --timeout 300ms
+check "says what is there instead" says "$FOLDER/err" "is not as wanted (data.n=2) after 300ms; there: 1"
+check "an object that is not there" status_is 1 r wait v1/ConfigMap default/none --for data.n --timeout 300ms
+check "is said" says "$FOLDER/err" "no such object"
+check "is deleted" status_is 0 r wait ConfigMap.v1 default/none --for delete --timeout 5s
+check "a kind that is not served" status_is 1 r wait example.com/v1/Nothing default/a --for delete --timeout 300ms
+check "is named" says "$FOLDER/err" "example.com/v1"
+
+# ---- keys ----
+check "success leaves no key" within 20 succeeded 1
+object later later
+check "requeueAfter waits" within 20 state moody/default/later WAITING
+check "and says for what" [ "$(r explain moody/default/later -o json | jq -r .key.wait)" = requeueAfter ]
+object fail fail
+check "a failure waits" within 20 state moody/default/fail WAITING
+check "explain, for people" status_is 0 r explain moody/default/fail
+check "has the backoff" says "$FOLDER/out" "WAITING, backoff, due in 9m"
+check "and the outcome" says "$FOLDER/out" "last:       Transient"
+check "and why it ran" says "$FOLDER/out" "added ADDED"
+check "and no terminal codes of the program" [ "$(tr -d '\12\40-\176' <"$FOLDER/out" | wc -c)" = 0 ]
+object crash crash
+check "a crash waits" within 20 state moody/default/crash WAITING
+r requeue moody/default/crash >/dev/null
+check "the second one parks it" within 20 state moody/default/crash QUARANTINED
+check "queue counts them" counted quarantined 1
+check "queue, for people" status_is 0 r queue moody
+check "has every key" says "$FOLDER/out" "3 keys: 0 running, 0 ready, 2 waiting, 1 quarantined"
+check "queue of another controller" status_is 0 r queue nobody
+check "has none" says "$FOLDER/out" "0 keys"
+check "queue --limit" status_is 0 r queue --limit 1
+check "says what it leaves out" says "$FOLDER/out" "2 are not shown"
+check "status shows what fails" status_is 0 r status
+check "the parked key first" says "$FOLDER/out" "default/crash  QUARANTINED"
+check "status has it in JSON" [ "$(r status -o json | jq -r '.failing.total')" = 2 ]
+object crash 1
+check "a change lets it out" within 20 state moody/default/crash none
+object fail 1
+check "an event ends the backoff" within 20 state moody/default/fail none
+r requeue moody/default/later >/dev/null
+check "requeue runs it now" within 20 sh -c "\"$ctl\" explain moody/default/later $here | grep -q 'added OPERATOR\|merged OPERATOR'"
+check "requeue of an unknown controller fails" status_is 1 r requeue nobody/default/a
+check "explain of an unknown key fails" status_is 1 r explain moody/default/nothing
+check "and says so" says "$FOLDER/err" "nothing is known about moody/default/nothing"
+check "back to waiting" within 20 state moody/default/later WAITING
+
+# ---- a broker that hangs, a broker that is gone ----
+broker=$(pgrep -P $UP -f reconciled-queue)
+kill -STOP "$broker"
+check "status of a hung broker fails" status_is 1 r status
+check "and shows the region" says "$FOLDER/out" "The broker lives but does not answer. Its region holds:"
+check "queue goes on" status_is 0 r queue
+kill -CONT "$broker"
+kill $UP
+wait $UP
+UP=
+check "status without a broker fails" status_is 1 r status
+check "and shows what is left" says "$FOLDER/out" "There is no broker. The region of the last one holds:"
+check "with the key" grep -q "^moody *0 *1 *0 *0" "$FOLDER/out"
+check "explain reads what is left" status_is 0 r explain moody/default/later
+check "and says that nobody has it" says "$FOLDER/err" "no broker has this region now"
+check "status -o json is JSON all the same" sh -c "\"$ctl\" status -o json $here 2>/dev/null | jq -e '.broker == false' >/dev/null"
+check_result
