@@ -53,7 +53,13 @@ stack_wait() {
 	done
 }
 
-stack_left() { pgrep -f -- "$folder/|$RUNTIME_DIR" | grep -vx $$ || :; }
+# Processes of ours: named by our folders, or working in them, as attempts do.
+stack_left() {
+	pgrep -f -- "$folder/config|$RUNTIME_DIR" | grep -vx $$
+	for p in /proc/[0-9]*; do
+		case $(readlink "$p/cwd") in "$folder"/config*) echo "${p#/proc/}" ;; esac
+	done 2>/dev/null
+}
 
 stack_stop() {
 	kill $UP 2>/dev/null
