@@ -336,7 +336,9 @@ int region_read(const char *path, const struct region_spec *spec, struct region 
 			rc = err_set(err, -EPROTO,
 				     "%s: the header is damaged; its writer makes it anew at its next start",
 				     path);
-		else if (memcmp(h->boot_id, boot_id, 16) != 0)
+		/* In containers whose boot_id is covered by a mount, services may see another one than a shell does: a
+		 * living writer is of this boot. */
+		else if (memcmp(h->boot_id, boot_id, 16) != 0 && !region_has_writer(&r))
 			rc = err_set(err, -EAGAIN,
 				     "%s is from before the host's last boot; its writer has not started yet",
 				     path);
