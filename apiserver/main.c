@@ -9,10 +9,11 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { DRAIN_SECONDS = 30, FIRST_VERSION_NS = 100000 /* see storage.h */ };
+enum { SPARE_DESCRIPTORS = 64, DRAIN_SECONDS = 30, FIRST_VERSION_NS = 100000 /* see storage.h */ };
 
 static struct {
 	const char *listen, *token_file, *tls_cert, *tls_key, *client_ca, *write_kubeconfig;
@@ -139,6 +140,20 @@ static void drain(void)
 	alarm(DRAIN_SECONDS);
 }
 
+/* One descriptor for each connection; the soft limit is often lower. */
+static void raise_descriptors(unsigned connections)
+{
+	struct rlimit limit;
+	rlim_t wanted = connections + SPARE_DESCRIPTORS;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= wanted)
+		return;
+	limit.rlim_cur = MIN(wanted, limit.rlim_max);
+	setrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_cur < wanted)
+		log_warning("fewer connections than --max-connections are possible",
+			    LOG_I("descriptors", limit.rlim_cur));
+}
+
 static int run(struct access *a, int fd, unsigned port, int signals)
 {
 	struct err err = {0};
@@ -151,6 +166,7 @@ static int run(struct access *a, int fd, unsigned port, int signals)
 	};
 	unsigned history = number("history", arg.history, 10000000),
 		 limit = number("storage-limit", arg.storage_limit, 1 << 20);
+	raise_descriptors(o.max_connections);
 	struct storage *s =
 	    storage_new(history, (uint64_t)limit << 20, (uint64_t)clock_realtime_ns() / FIRST_VERSION_NS);
 	seed_namespaces(s, clock_realtime_ns() / NS_PER_S);

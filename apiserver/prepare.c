@@ -60,6 +60,13 @@ static void namespace_defaults(struct doc *d, struct doc_node *root)
 	doc_set(d, doc_ensure_object(d, root, "status"), "phase", doc_new_string(d, span_of("Active")));
 }
 
+/* Only the collector takes these off. */
+static void keep_namespace_finalizers(struct doc *d, const struct doc_node *before, struct doc_node *root)
+{
+	const struct doc_node *kept = doc_path(before, "spec", "finalizers", NULL);
+	doc_set(d, doc_ensure_object(d, root, "spec"), "finalizers", kept ? doc_copy(d, kept) : NULL);
+}
+
 void prepare_object(struct call *c, const struct doc_node *before, struct doc_node *after)
 {
 	struct doc *d = c->doc;
@@ -75,6 +82,8 @@ void prepare_object(struct call *c, const struct doc_node *before, struct doc_no
 		doc_set(d, after, "status", doc_new_object(d));
 	if (!before && view_is(&c->view, "", "namespaces"))
 		namespace_defaults(d, after);
+	if (before && view_is(&c->view, "", "namespaces"))
+		keep_namespace_finalizers(d, before, after);
 	if (!before && view_is(&c->view, "", "pods"))
 		doc_set(d, doc_ensure_object(d, after, "status"), "phase",
 			doc_new_string(d, span_of("Pending")));

@@ -1,6 +1,5 @@
 #include "remove.h"
-#include "call.h"
-#include <stdio.h>
+#include "crd.h"
 
 static struct doc_node *parse(struct doc *d, const struct object *o)
 {
@@ -18,11 +17,28 @@ static bool list_has(struct doc *d, const struct doc_node *list, const char *tex
 	return false;
 }
 
-static bool held(const struct doc_node *root)
+static bool is_kind(const struct object *o, const char *group, const char *plural)
 {
-	const struct doc_node *meta = doc_path(root, "metadata", "finalizers", NULL),
-			      *spec = doc_path(root, "spec", "finalizers", NULL);
-	return (meta && meta->child) || (spec && spec->type == JSON_ARRAY && spec->child);
+	return !strcmp(o->kind->def->group, group) && !strcmp(o->kind->def->plural, plural);
+}
+
+/* Finalizers keep an object; of a namespace those in its spec too. */
+static bool held(const struct object *o, const struct doc_node *root)
+{
+	const struct doc_node *meta = doc_path(root, "metadata", "finalizers", NULL);
+	const struct doc_node *spec =
+	    is_kind(o, "", "namespaces") ? doc_path(root, "spec", "finalizers", NULL) : NULL;
+	return (meta && meta->child) || (spec && spec->child);
+}
+
+void remove_now(struct storage *s, struct object *o)
+{
+	if (is_kind(o, "apiextensions.k8s.io", "customresourcedefinitions")) {
+		struct kind *kind = crd_kind(s, o);
+		if (kind)
+			kinds_withdraw(s, kind);
+	}
+	storage_remove(s, o);
 }
 
 static void add_finalizer(struct doc *d, struct doc_node *meta, const char *name)
@@ -42,7 +58,7 @@ static void mark(struct doc *d, const struct object *o, struct doc_node *root, i
 	doc_set(d, meta, "deletionGracePeriodSeconds", doc_new_int(d, 0));
 	if (o->generation > 0)
 		doc_set(d, meta, "generation", doc_new_int(d, o->generation + 1));
-	if (!*o->kind->def->group && !strcmp(o->kind->def->plural, "namespaces"))
+	if (is_kind(o, "", "namespaces"))
 		doc_set(d, doc_ensure_object(d, root, "status"), "phase",
 			doc_new_string(d, span_of("Terminating")));
 }
@@ -54,7 +70,7 @@ struct object *remove_object(struct storage *s, struct object *o, enum propagati
 	struct doc_node *root = parse(d, o), *meta = doc_get(root, "metadata");
 	if (how != PROPAGATE_BACKGROUND)
 		add_finalizer(d, meta, how == PROPAGATE_FOREGROUND ? FINALIZER_FOREGROUND : FINALIZER_ORPHAN);
-	bool hold = held(root), marked = o->deleting;
+	bool hold = held(o, root), marked = o->deleting;
 	*ret_gone = !hold && !dry_run;
 	if (hold && marked)
 		return object_ref(o); /* asked for before: nothing new */
@@ -69,19 +85,19 @@ struct object *remove_object(struct storage *s, struct object *o, enum propagati
 		return NULL;
 	}
 	if (!hold)
-		storage_remove(s, new);
+		remove_now(s, new);
 	return new;
 }
 
 /* Stores the changed tree, or lets the object go when it is deleted and nothing holds it any more. */
 static void put_or_remove(struct storage *s, struct doc *d, struct object *o, struct doc_node *root)
 {
-	bool gone = o->deleting && !held(root);
+	bool gone = o->deleting && !held(o, root);
 	struct object *new = object_new(o->kind, d, root, s->rv + 1);
 	if (!new)
 		return; /* out of memory: the collector comes again */
 	if (gone)
-		storage_remove(s, new);
+		remove_now(s, new);
 	else
 		storage_put(s, new);
 }

@@ -11,6 +11,9 @@ enum propagation { PROPAGATE_BACKGROUND, PROPAGATE_FOREGROUND, PROPAGATE_ORPHAN 
  */
 struct object *remove_object(struct storage *s, struct object *o, enum propagation how, int64_t now,
 			     bool dry_run, bool *ret_gone);
+/* Removes what stands under o's name, as storage_remove does; with a definition its kind is no longer served.
+ */
+void remove_now(struct storage *s, struct object *o);
 /* Takes one finalizer off (spec: from spec.finalizers, as namespaces have); removes the object if it was the
  * last of a deleted one. */
 void remove_finalizer(struct storage *s, struct object *o, const char *name, bool spec);

@@ -151,7 +151,7 @@ static void ring_grow(struct kind *kind, size_t limit)
 {
 	size_t cap = kind->ring_cap ? MIN(kind->ring_cap * 2, limit) : MIN((size_t)64, limit);
 	struct event *ring = xcalloc(cap, sizeof(*ring));
-	for (uint64_t i = kind->ring_first; i < kind->ring_first + kind->ring_len; i++)
+	for (uint64_t i = kind->ring_first; kind->ring_cap && i < kind->ring_first + kind->ring_len; i++)
 		ring[i % cap] = kind->ring[i % kind->ring_cap];
 	free(kind->ring);
 	kind->ring = ring;

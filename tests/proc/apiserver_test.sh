@@ -153,8 +153,15 @@ TLS="--cacert $DIR/from-kubeconfig.crt"
 check "without a client certificate" "$(code $TLS "$URL/api")" 401
 check "with a stranger's" "$(code $TLS --cert "$DIR/other-client.crt" --key "$DIR/other-client.key" "$URL/api")" 401
 check "with the right one" "$(code $TLS --cert "$DIR/ca-client.crt" --key "$DIR/ca-client.key" "$URL/api")" 200
+CLIENT="--cert $DIR/ca-client.crt --key $DIR/ca-client.key"
+curl -sN $TLS $CLIENT "$URL$CM?watch=1&timeoutSeconds=30" >"$DIR/tls-watch" &
+WATCH=$!
+check "create over TLS" "$(code $TLS $CLIENT -H 'Content-Type: application/json' -d '{"metadata":{"name":"a"}}' "$URL$CM")" 201
+wait_for line_with tls-watch '"ADDED"' || check "a watch over TLS tells of it" no yes
 check "TLS 1.3" "$(code $TLS --tlsv1.3 --cert "$DIR/ca-client.crt" --key "$DIR/ca-client.key" "$URL/api")" 200
 stop
+wait "$WATCH"
+check "the end of the server ends a watch over TLS cleanly" $? 0
 
 # ---- refusals at start ----
 refused() { # STATUS TEXT OPTION...

@@ -138,6 +138,25 @@ Test(apiserver_crd, deleting_the_definition_deletes_its_objects)
 	EXPECT_AT(".items", "[]");
 }
 
+Test(apiserver_crd, a_definition_whose_finalizer_was_taken_away_still_ends_its_kind)
+{
+	EXPECT_CODE(201, define(V1));
+	EXPECT_CODE(200, PATCH_BY(MERGE, CRDS "/websites.example.com", "{'metadata':{'finalizers':null}}"));
+	EXPECT_CODE(200, CALL("DELETE", CRDS "/websites.example.com", ""));
+	EXPECT_CODE(404, GET(SITES));
+	EXPECT_CODE(404, GET("/apis/example.com"));
+}
+
+Test(apiserver_crd, a_spec_may_have_a_field_called_finalizers)
+{
+	EXPECT_CODE(201, define(V1));
+	EXPECT_CODE(201, CALL("POST", SITES,
+			      "{'apiVersion':'example.com/"
+			      "v1','kind':'Website','metadata':{'name':'a'},'spec':{'finalizers':['x']}}"));
+	EXPECT_CODE(200, CALL("DELETE", SITES "/a", ""));
+	EXPECT_CODE(404, GET(SITES "/a"));
+}
+
 /* ---- the collector ---- */
 
 static void child(const char *name, const char *kind, const char *owner, const char *uid)
@@ -257,8 +276,13 @@ Test(apiserver_collector, a_namespace_goes_with_what_is_in_it)
 	EXPECT_CODE(201, CALL("POST", "/api/v1/namespaces/doomed/configmaps",
 			      "{'metadata':{'name':'a','finalizers':['example.com/hold']}}"));
 	EXPECT_CODE(201, CALL("POST", "/api/v1/namespaces/doomed/secrets", "{'metadata':{'name':'s'}}"));
+	EXPECT_CODE(200, PATCH_BY(MERGE, "/api/v1/namespaces/doomed",
+				  "{'spec':null,'metadata':{'labels':{'a':'b'}}}"));
+	EXPECT_AT(".spec.finalizers[0]", "kubernetes");
 	EXPECT_CODE(200, CALL("DELETE", "/api/v1/namespaces/doomed", ""));
 	EXPECT_AT(".status.phase", "Terminating");
+	EXPECT_CODE(200, PATCH_BY(MERGE, "/api/v1/namespaces/doomed", "{'spec':{'finalizers':[]}}"));
+	EXPECT_AT(".spec.finalizers[0]", "kubernetes");
 	EXPECT_CODE(403, CALL("POST", "/api/v1/namespaces/doomed/configmaps", "{'metadata':{'name':'b'}}"));
 	EXPECT_AT(".details.causes[0].reason", "NamespaceTerminating");
 	collect();
@@ -269,4 +293,16 @@ Test(apiserver_collector, a_namespace_goes_with_what_is_in_it)
 	collect();
 	EXPECT_CODE(404, GET("/api/v1/namespaces/doomed"));
 	EXPECT_CODE(200, GET("/api/v1/namespaces/default"));
+}
+
+Test(apiserver_collector, an_empty_namespace_waits_for_its_own_finalizers)
+{
+	EXPECT_CODE(201, CALL("POST", "/api/v1/namespaces",
+			      "{'metadata':{'name':'doomed','finalizers':['example.com/hold']}}"));
+	EXPECT_CODE(200, CALL("DELETE", "/api/v1/namespaces/doomed", ""));
+	collect();
+	EXPECT_CODE(200, GET("/api/v1/namespaces/doomed"));
+	EXPECT_AT(".spec.finalizers", "");
+	EXPECT_CODE(200, PATCH_BY(MERGE, "/api/v1/namespaces/doomed", "{'metadata':{'finalizers':null}}"));
+	EXPECT_CODE(404, GET("/api/v1/namespaces/doomed"));
 }
