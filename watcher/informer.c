@@ -82,7 +82,7 @@ static bool passes(const struct sub *s, const struct change *c)
 	return predicate_passes(&s->predicate, c->before, c->after);
 }
 
-static int put_keys(struct sub *s, const struct change *c, const struct keys *keys, size_t from_before)
+static int put_keys(struct sub *s, const struct change *c, const struct keys *keys, size_t from_after)
 {
 	struct watcher *w = s->informer->watcher;
 	const struct object *o = c->after ? c->after : c->before;
@@ -98,9 +98,9 @@ static int put_keys(struct sub *s, const struct change *c, const struct keys *ke
 	    .cause_name = o->name};
 	for (size_t i = 0; i < keys->count; i++) {
 		keys_get(keys, i, &k.namespace, &k.name);
-		/* A key of the old form cannot be had again from the cache: without room for it the change
-		 * must wait. */
-		bool must = i < from_before;
+		/* A key of the old form alone cannot be had again from the cache: without room for it the
+		 * change must wait. */
+		bool must = i >= from_after;
 		if (outbox_put(w->outbox, &k, must) == 0)
 			continue;
 		if (must)
@@ -120,14 +120,14 @@ static int announce(struct informer *i, const struct change *c, struct err *err)
 			continue;
 		struct mapping_lookup lookup = lookup_of(s);
 		keys_reset(keys);
-		mapping_keys(&s->mapping, c->before, &lookup, keys);
-		size_t from_before = keys->count;
 		mapping_keys(&s->mapping, c->after, &lookup, keys);
+		size_t from_after = keys->count;
+		mapping_keys(&s->mapping, c->before, &lookup, keys);
 		if (keys->all) {
 			controller_want_sweep(s->controller, WIRE_CAUSE_SWEEP);
 			continue;
 		}
-		if (put_keys(s, c, keys, from_before) < 0)
+		if (put_keys(s, c, keys, from_after) < 0)
 			return err_set(err, -EAGAIN, "the outbox is full: the broker takes no keys; %u wait",
 				       outbox_used(i->watcher->outbox));
 	}
@@ -192,6 +192,8 @@ int informer_put(struct informer *i, struct span json, uint32_t epoch, struct co
 		rc = store_changed(i, &o, epoch, err);
 	if (rc == 0)
 		(*(known ? &counts->changed : &counts->added))++;
+	else if (known)
+		*store_mark(w->store, v.slot) = epoch; /* it is there, as it was */
 	return rc;
 }
 

@@ -4,6 +4,7 @@
 #include "store_internal.h"
 #include <dirent.h>
 #include <stdio.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum { OUTBOX_MIN = 512, OUTBOX_MAX = 16384 };
@@ -225,6 +226,23 @@ static int open_region(struct store *s, enum region_state *ret_state, struct err
 	return 0;
 }
 
+/* The budget must be there, or it would be a promise that cannot be kept: what is free and what the cache has
+ * already. */
+static int check_space(const struct store *s, struct err *err)
+{
+	struct statvfs fs;
+	if (statvfs(s->region_dir, &fs) < 0)
+		return err_set(err, -errno, "cannot look at %s: %s", s->region_dir, strerror(errno));
+	uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize + s->allocated;
+	if (room >= s->budget)
+		return 0;
+	return err_set(err, -ENOSPC,
+		       "%s has %llu bytes free, the cache may need %llu (budgets.cache): make the file "
+		       "system larger or set a smaller "
+		       "budget in reconciled.yaml",
+		       s->region_dir, (unsigned long long)room, (unsigned long long)s->budget);
+}
+
 int store_open(const char *region_dir, uint64_t budget, struct store **ret, bool *ret_lost, struct err *why,
 	       struct err *err)
 {
@@ -250,6 +268,9 @@ int store_open(const char *region_dir, uint64_t budget, struct store **ret, bool
 	}
 	if (rc == 0) {
 		unlink_strays(s);
+		rc = check_space(s, err);
+	}
+	if (rc == 0) {
 		*ret_lost = state != REGION_RECOVERED;
 		rc = *ret_lost ? begin(s, err) : 0;
 	}

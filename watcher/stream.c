@@ -30,6 +30,7 @@ struct exchange {
 	struct buf continue_token;
 	struct buf version;
 	bool is_list; /* its kind says so */
+	bool full;    /* not every object found room */
 	struct counts counts;
 	unsigned pages;
 };
@@ -224,7 +225,17 @@ static int on_list_item(void *ctx, struct span item)
 {
 	struct exchange *x = ctx;
 	struct stream *s = x->stream;
-	int rc = informer_put(s->informer, item, s->epoch, &x->counts, &x->err);
+	struct err err;
+	int rc = informer_put(s->informer, item, s->epoch, &x->counts, &err);
+	if (rc == -ENOSPC || rc == -EMSGSIZE) {
+		/* Read on: what is gone by now is known only at the end, and makes room. */
+		if (!x->full)
+			x->err = err;
+		x->full = true;
+		return 0;
+	}
+	if (rc < 0)
+		x->err = err;
 	return rc < 0 ? fail_item(x, rc) : 0;
 }
 
@@ -338,6 +349,7 @@ static int on_data(void *ctx, struct span data)
 }
 
 static void start_request(struct stream *s);
+static void start_list(struct stream *s);
 static void discovered(struct stream *s);
 
 static void list_complete(struct stream *s)
@@ -348,6 +360,14 @@ static void list_complete(struct stream *s)
 	if (rc < 0) {
 		fail_item(x, rc);
 		end_exchange(s, x->event, -1, &x->err);
+		return;
+	}
+	if (x->full && x->counts.deleted) {
+		start_list(s); /* there is room now; each round has fewer to delete */
+		return;
+	}
+	if (x->full) {
+		end_exchange(s, REFLECTOR_CACHE_FULL, -1, &x->err);
 		return;
 	}
 	free(s->version);
@@ -365,8 +385,8 @@ static void list_complete(struct stream *s)
 		i->rewrite = false;
 		if (!informer_synced(i)) {
 			store_table_set_synced(i->watcher->store, i->table, true);
-			/* Again: a sweep does not wait for a kind that is not served, so it may have run while the list
-			 * came in. */
+			/* Again: a sweep does not wait for a kind that is not served, so it may have run
+			 * while the list came in. */
 			for (size_t n = 0; n < i->n_subs; n++)
 				controller_want_sweep(i->subs[n]->controller, WIRE_CAUSE_INITIAL);
 			log_info(
@@ -555,6 +575,11 @@ static void start_list(struct stream *s)
 	if (!++i->watcher->last_epoch)
 		i->watcher->last_epoch = 1;
 	s->epoch = i->watcher->last_epoch;
+	struct exchange *x = s->exchange;
+	x->counts = (struct counts){0};
+	x->pages = 0;
+	x->full = false;
+	buf_reset(&x->continue_token);
 	/* Written down before the first object is: a watcher that dies on the way leaves the wish behind. */
 	for (size_t n = 0; n < i->n_subs && !informer_synced(i); n++)
 		controller_want_sweep(i->subs[n]->controller, WIRE_CAUSE_INITIAL);

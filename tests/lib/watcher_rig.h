@@ -1,0 +1,40 @@
+/* reconciled-watcher between an API server that misbehaves on demand (watch_server.py) and a broker inside
+ * the test (fake_broker.h): for process tests. One per test program. */
+#pragma once
+#include "fake_broker.h"
+#include "http.h"
+
+extern struct rig {
+	const char *folder;
+	char *runtime, *region, *config, *kubeconfig, *log; /* log: of the watcher */
+	struct fake_broker broker;
+	struct http_client *http; /* to the API server */
+	pid_t watcher;
+	struct buf answer; /* of the last order to the API server */
+} rig;
+
+/* Checks that the condition holds within so many seconds, answering the watcher meanwhile. */
+#define SAYS(seconds, ...) CHECK(WAIT_FOR(seconds, (fake_broker_pump(&rig.broker), __VA_ARGS__)))
+
+/* Makes the folders, starts API server and broker. */
+void rig_start(void);
+void rig_controller(const char *name,
+		    const char *spec); /* a file; spec without its reconciler, indented by two */
+void rig_reconciled_yaml(const char *text);
+void rig_start_watcher(void);
+void rig_kill_watcher(void);
+size_t rig_logged(const char *text); /* how often the watcher's log has it */
+
+/* An order to the API server, as JSON: watch_server.py lists them. */
+void rig_control(const char *fmt, ...) _printf_(1, 2);
+/* Requests of this verb since the last rig_requests_forget(); the query's member of the last one in *ret (may
+ * be NULL). */
+size_t rig_requests(const char *kind, const char *verb, const char *member, struct buf *ret);
+void rig_requests_forget(void);
+int64_t rig_version_now(void);
+bool rig_watching(const char *kind);
+
+/* Does the cached object of namespace shop hold this text; is there none? */
+bool rig_cache_says(const char *table, const char *name, const char *part);
+bool rig_cache_lacks(const char *table, const char *name);
+size_t rig_keys_of(const char *controller); /* that came */
