@@ -430,15 +430,28 @@ static void inherit_namespaces(struct config_controller *c)
 	}
 }
 
+static void program_check(struct config_reader *r, const struct yaml_doc_node *reconciler,
+			  const struct config_controller *c)
+{
+	const char *how = r->coprocess_given ? "coprocess" : "exec";
+	const struct yaml_doc_node *command = yaml_doc_get(yaml_doc_get(reconciler, how), "command");
+	if (reconciler && reconciler->type == YAML_MAPPING && !r->exec_given && !r->coprocess_given)
+		config_complain(r, reconciler,
+				"spec.reconciler: \"exec\" or \"coprocess\" is missing: the program to run");
+	if (!c->reconciler.command || !command || !command->child)
+		return; /* that was said */
+	size_t here = config_enter(r, "spec.reconciler.%s.command[0]", how);
+	config_command_check(r, command->child, c);
+	config_leave(r, here);
+}
+
+/* What no key alone can tell. */
 static void rules_check(struct config_reader *r, const struct yaml_doc_node *root,
 			const struct config_controller *c)
 {
 	const struct yaml_doc_node *spec = yaml_doc_get(root, "spec"), *of_for = yaml_doc_get(spec, "for");
-	const struct yaml_doc_node *reconciler = yaml_doc_get(spec, "reconciler"),
-				   *limiter = yaml_doc_get(spec, "rateLimiter");
-	if (reconciler && reconciler->type == YAML_MAPPING && !r->exec_given && !r->coprocess_given)
-		config_complain(r, reconciler,
-				"spec.reconciler: \"exec\" or \"coprocess\" is missing: the program to run");
+	const struct yaml_doc_node *limiter = yaml_doc_get(spec, "rateLimiter");
+	program_check(r, yaml_doc_get(spec, "reconciler"), c);
 	if (limiter && c->max_delay_ns < c->base_delay_ns)
 		config_complain(r, limiter, "spec.rateLimiter: maxDelay must not be below baseDelay");
 	if (c->finalizer && (c->watches[0].kind.label_selector || c->watches[0].kind.field_selector))
@@ -461,9 +474,9 @@ void config_controller_read(struct config_reader *r, const struct yaml_doc_node 
 	r->name_node = NULL;
 	config_section_defaults("", ret);
 	config_section(r, "", root, ret);
+	join_env(r, &ret->reconciler);
 	if (root->type == YAML_MAPPING)
 		rules_check(r, root, ret);
-	join_env(r, &ret->reconciler);
 	inherit_namespaces(ret);
 }
 

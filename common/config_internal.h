@@ -164,6 +164,11 @@ void config_predicate_done(struct config_predicate *p);
 /* Does a predicate look at something that is not metadata? Its path, or NULL. */
 const char *config_predicate_beyond_metadata(const struct config_predicate *p);
 
+/* Warns when the program, which has a path, is not there, cannot be executed, or is out of the sandbox's
+ * sight. */
+void config_command_check(struct config_reader *r, const struct yaml_doc_node *n,
+			  const struct config_controller *c);
+
 /* ---- config_folder.c ---- */
 
 /* The whole regular file, at most CONFIG_FILE_MAX bytes. */
