@@ -34,7 +34,7 @@ static int informer_new(struct watcher *w, const char *name, const struct config
 	struct informer *i = xcalloc(1, sizeof *i);
 	*i = (struct informer){
 	    .watcher = w, .name = xstrdup(name), .kind = kind, .table = table, .strip_managed_fields = true};
-	snprintf(i->topic, sizeof i->topic, "watch %s %s", kind->api_version, kind->kind);
+	snprintf(i->topic, sizeof i->topic, "watch %s", name);
 	for (char **n = kind->namespaces; n && *n; n++)
 		i->n_streams++;
 	i->n_streams = MAX(i->n_streams, 1u);
@@ -291,8 +291,10 @@ void plan_apply(struct watcher *w, struct config *config)
 			outbox_drop(w->outbox, i);
 	store_controllers_keep(w->store, keep_controller, w);
 	broker_reports_keep(w->broker, keep_report, w);
-	for (size_t i = 0; i < w->n_informers; i++)
+	for (size_t i = 0; i < w->n_informers; i++) {
 		informer_index(w->informers[i]);
+		informer_report(w->informers[i]);
+	}
 	for (size_t i = 0; i < n_old; i++)
 		controller_done(&old[i]);
 	free(old);

@@ -79,78 +79,6 @@ void stream_relist(struct stream *s)
 	s->due_ns = 0;
 }
 
-/* ---- what others are told ---- */
-
-static const struct {
-	enum wire_state state;
-	const char *text; /* %s: more about it follows */
-} told[] = {
-    [REFLECTOR_NOT_SERVED] = {WIRE_STATE_WAITING, "kind not served"},
-    [REFLECTOR_FORBIDDEN] = {WIRE_STATE_FAILED, "not allowed"},
-    [REFLECTOR_UNTRUSTED] = {WIRE_STATE_FAILED, "TLS refused"},
-    [REFLECTOR_BUSY] = {WIRE_STATE_DEGRADED, "the API server is busy"},
-    [REFLECTOR_UNREACHABLE] = {WIRE_STATE_DEGRADED, "no connection to the API server"},
-    [REFLECTOR_REFUSED] = {WIRE_STATE_FAILED, "refused"},
-    [REFLECTOR_NONSENSE] = {WIRE_STATE_FAILED, "the answer cannot be used"},
-    [REFLECTOR_CACHE_FULL] = {WIRE_STATE_FAILED, "the cache is full"},
-    [REFLECTOR_OUTBOX_FULL] = {WIRE_STATE_DEGRADED, "the outbox is full"},
-};
-
-static void report(struct stream *s, enum wire_state state, const char *message)
-{
-	struct informer *i = s->informer;
-	bool changed = state != s->state || strcmp(message, s->message ? s->message : "") != 0;
-	s->told = s->told || state != WIRE_STATE_OK;
-	if (!changed)
-		return;
-	if (state == WIRE_STATE_OK)
-		log_info("watch healed", LOG_S("table", i->name), LOG_SP("namespace", s->namespace));
-	else
-		log_warning("watch has a problem", LOG_S("table", i->name),
-			    LOG_S("state", wire_state_name(state)), LOG_S("reason", message));
-	s->state = state;
-	free(s->message);
-	s->message = xstrdup(message);
-	/* Of several namespaces the first that has a problem is shown. */
-	const struct stream *worst = s;
-	for (size_t n = 0; n < i->n_streams && worst->state == WIRE_STATE_OK; n++)
-		worst = i->streams[n].state != WIRE_STATE_OK ? &i->streams[n] : worst;
-	for (size_t n = 0; n < i->n_subs; n++)
-		broker_report(i->watcher->broker, i->subs[n]->controller->config->name, i->topic,
-			      worst->state, worst->message);
-}
-
-/* What a person has to grant, in the words of a Role. */
-static void missing_rule(const struct stream *s, struct buf *out)
-{
-	const struct kube_resource *r = &s->informer->resource;
-	if (s->informer->served)
-		buf_printf(out,
-			   "; needed: a rule with apiGroups [\"%s\"], resources [\"%s\"], verbs [\"list\", "
-			   "\"watch\"] ",
-			   r->group, r->plural);
-	else
-		buf_printf(out,
-			   "; needed: discovery (ClusterRole system:discovery) and list, watch on %s %s ",
-			   s->informer->kind->api_version, s->informer->kind->kind);
-	if (s->namespace.at && s->informer->resource.namespaced)
-		buf_printf(out, "in namespace %.*s", SPAN_ARG(s->namespace));
-	else
-		buf_puts(out, "in all namespaces (ClusterRole)");
-}
-
-static void report_event(struct stream *s, enum reflector_event event, const struct err *err)
-{
-	if ((size_t)event >= ARRAY_SIZE(told) || !told[event].text)
-		return;
-	struct buf text = {.limit = 1000};
-	buf_printf(&text, "%s: %s", told[event].text, err->text);
-	if (event == REFLECTOR_FORBIDDEN)
-		missing_rule(s, &text);
-	report(s, told[event].state, buf_str(&text));
-	buf_done(&text);
-}
-
 /* ---- the next step ---- */
 
 static double random_unit(void)
@@ -187,7 +115,7 @@ static void end_exchange(struct stream *s, enum reflector_event event, int64_t r
 	s->exchange = NULL;
 	if (event == REFLECTOR_NOT_SERVED)
 		s->informer->served = false;
-	report_event(s, event, err);
+	stream_report(s, event, err);
 	step(s, &in);
 	exchange_free(x);
 }
@@ -325,7 +253,7 @@ static int on_start(void *ctx, const struct http_result *r)
 	if (watching) {
 		log_info("watch started", LOG_S("table", s->informer->name),
 			 LOG_SP("namespace", s->namespace), LOG_S("version", s->version));
-		report(s, WIRE_STATE_OK, "");
+		stream_report_ok(s);
 	}
 	return 0;
 }

@@ -2,6 +2,7 @@
  *
  *   plan.c      configuration -> controllers, their watches, and informers shared by equal watches
  *   stream.c    one list-and-watch over HTTP, told what to do by reflector.c
+ *   stream_report.c  what is said of it
  *   informer.c  a change of one object: keys into the outbox, then the object into the cache
  *   delivery.c  outbox and sweeps -> ADD messages; broker.c: the connection
  *   main.c      start, loop, reload, end
@@ -87,7 +88,7 @@ struct informer {
 	struct watcher *watcher;
 	char *name; /* config_table_name() */
 	const struct config_kind *kind;
-	char topic[254]; /* "watch apps/v1 Deployment" */
+	char topic[300]; /* "watch apps/v1 Deployment": of the name, cut */
 	uint32_t table;
 	bool strip_managed_fields;
 	bool rewrite; /* the next list stores unchanged objects too: how they are kept has changed */
@@ -155,6 +156,14 @@ void stream_done(struct stream *s);
 void stream_relist(struct stream *s);
 /* Starts what is due. */
 void stream_act(struct stream *s, int64_t now_ns);
+
+/* ---- stream_report.c ---- */
+
+/* A failure that a person should know of; other events are passed over. Repeated ones are said once. */
+void stream_report(struct stream *s, enum reflector_event event, const struct err *err);
+void stream_report_ok(struct stream *s);
+/* Tells the broker how the informer's streams are, for every controller that has it. */
+void informer_report(const struct informer *i);
 
 /* ---- delivery.c ---- */
 

@@ -222,7 +222,8 @@ static void forbidden(void)
 	rig_control("{\"op\":\"fail\",\"kind\":\"Secret\",\"verb\":\"watch\",\"status\":403,\"times\":1000,"
 		    "\"reason\":\"Forbidden\"}");
 	rig_control("{\"op\":\"watches\",\"kind\":\"Secret\",\"how\":\"end\"}");
-	SAYS(20, fake_broker_state(&rig.broker, "maps", "watch v1 Secret", &message) == WIRE_STATE_FAILED);
+	SAYS(20, fake_broker_state(&rig.broker, "maps", "watch v1 Secret metadata", &message) ==
+		     WIRE_STATE_FAILED);
 	CHECK_MSG(strstr(message, "resources [\"secrets\"], verbs [\"list\", \"watch\"]") &&
 		      strstr(message, "all namespaces"),
 		  "%s", message);
@@ -230,7 +231,7 @@ static void forbidden(void)
 	fake_broker_forget(&rig.broker);
 	flush("others-run-on");
 	rig_control("{\"op\":\"heal\"}");
-	SAYS(60, fake_broker_state(&rig.broker, "maps", "watch v1 Secret", NULL) == WIRE_STATE_OK);
+	SAYS(60, fake_broker_state(&rig.broker, "maps", "watch v1 Secret metadata", NULL) == WIRE_STATE_OK);
 }
 
 static void busy(void)
@@ -326,7 +327,7 @@ static void a_broker_without_room(void)
 		rig_control(
 		    "{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"room%d\"}", i);
 	SAYS(20, rig_cache_says(MAPS, "room29", "name"));
-	SAYS(20, rig_logged("the rig.broker has no room") > 0 && rig.broker.n_keys == 10);
+	SAYS(20, rig_logged("the broker has no room") > 0 && rig.broker.n_keys == 10);
 	rig.broker.room = -1;
 	for (int i = 0; i < 30; i++) {
 		char name[16];
