@@ -28,17 +28,21 @@ static void log_errors(struct broker *b)
 	}
 }
 
-/* What is wrong in the files stands in the status until they are right. */
+/* What is wrong in the files stands in the status until they are right. Warnings are for the log. */
 static void report_errors(struct broker *b)
 {
 	enum { SHOWN_MAX = 100 };
+	size_t shown = 0;
 	reports_forget(&b->reports, "configuration");
-	for (size_t i = 0; i < MIN(b->config.errors.count, (size_t)SHOWN_MAX); i++) {
+	for (size_t i = 0; i < b->config.errors.count && shown < SHOWN_MAX; i++) {
 		const struct config_error *e = &b->config.errors.at[i];
+		if (e->warning)
+			continue;
 		_cleanup_(free_ptr) char *place =
 		    e->line ? xasprintf("%s:%zu:%zu", e->file, e->line, e->column) : xstrdup(e->file);
-		reports_set(&b->reports, "configuration", span_of(""), span_of(place),
-			    e->warning ? WIRE_STATE_DEGRADED : WIRE_STATE_FAILED, span_of(e->text));
+		reports_set(&b->reports, "configuration", span_of(""), span_of(place), WIRE_STATE_FAILED,
+			    span_of(e->text));
+		shown++;
 	}
 }
 

@@ -11,7 +11,7 @@ kind: Controller
 metadata: {name: website}
 spec:
   for: {apiVersion: v1, kind: ConfigMap}
-  reconciler: {exec: {command: [./run]}}
+  reconciler: {exec: {command: ["true"]}}
 YAML
 sed 's/website/other/; s/^  for.*/&\n  workers: 010\n  prune: yes\n  colour: red/' good/a.yaml >wrong/b.yaml
 sed 's/spec:/spec:\n  finalizer: example.com\/x/; s/kind: ConfigMap/kind: ConfigMap, fieldSelector: metadata.name=a/' good/a.yaml >warning.yaml
