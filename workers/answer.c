@@ -1,6 +1,7 @@
 #include "answer.h"
 #include "condition.h"
 #include "json.h"
+#include "names.h"
 #include <ctype.h>
 #include <stdio.h>
 
@@ -227,6 +228,13 @@ static int child_watch(struct parse *p, const char *path, struct span api_versio
 		      (int)MIN(kind.len, (size_t)QUOTE_MAX), kind.at);
 }
 
+bool answer_is_name(struct span name)
+{
+	if (!name.len || name.len > NAME_MAX_LEN || span_is(name, ".") || span_is(name, ".."))
+		return false;
+	return !memchr(name.at, '/', name.len) && !memchr(name.at, '%', name.len);
+}
+
 static int parse_child(struct parse *p, const struct doc_node *n, struct child *ret)
 {
 	struct answer *a = p->answer;
@@ -243,12 +251,11 @@ static int parse_child(struct parse *p, const struct doc_node *n, struct child *
 	ret->name = doc_string(d, doc_get(metadata, "name"));
 	ret->namespace = doc_string(d, doc_get(metadata, "namespace"));
 	ret->object = n;
-	if (!ret->name.len || ret->name.len > NAME_MAX_LEN || memchr(ret->name.at, '/', ret->name.len))
+	if (!answer_is_name(ret->name))
 		return REFUSE(
 		    p, "%s.metadata.name: must be the object's full name (generateName cannot be applied)",
 		    path);
-	if (ret->namespace.len > NAMESPACE_MAX_LEN ||
-	    (ret->namespace.len && memchr(ret->namespace.at, '/', ret->namespace.len)))
+	if (ret->namespace.len && !kube_is_dns_label(ret->namespace))
 		return REFUSE(p, "%s.metadata.namespace: is no name of a namespace", path);
 	struct span key_ns = p->rules->namespace;
 	if (key_ns.len && ret->namespace.len && !span_eq(key_ns, ret->namespace))

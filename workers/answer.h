@@ -75,6 +75,8 @@ struct answer_rules {
 /* -EPROTO: err says what is wrong and where; ret is untouched. */
 int answer_parse(struct span text, const struct answer_rules *rules, struct answer *ret, struct err *err);
 void answer_done(struct answer *a);
+/* May it be a segment of the API's paths? No empty one, no "." or "..", no '/' or '%', at most 253 bytes. */
+bool answer_is_name(struct span name);
 
 /* Puts error, result and priority of the answer into r (OK without an error). */
 void answer_result(const struct answer *a, struct result *r);

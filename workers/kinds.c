@@ -36,16 +36,46 @@ void kinds_free(struct kinds *k)
 	free(k);
 }
 
-int kinds_find(const struct kinds *k, struct span api_version, struct span kind, size_t *ret_watch)
+static bool covers(const struct config_kind *k, struct span namespace)
+{
+	if (!namespace.len || !k->namespaces)
+		return true;
+	for (char **n = k->namespaces; *n; n++)
+		if (span_is(namespace, *n))
+			return true;
+	return false;
+}
+
+int kinds_find(const struct kinds *k, struct span api_version, struct span kind, struct span namespace,
+	       size_t *ret_watch)
 {
 	const struct config_controller *c = k->controller;
-	for (size_t i = 0; i < c->watch_count; i++)
-		if (span_is(api_version, c->watches[i].kind.api_version) &&
-		    span_is(kind, c->watches[i].kind.kind)) {
-			*ret_watch = i;
-			return 0;
+	int r = -ENOENT;
+	for (size_t i = 0; i < c->watch_count; i++) {
+		const struct config_kind *w = &c->watches[i].kind;
+		if (!span_is(api_version, w->api_version) || !span_is(kind, w->kind))
+			continue;
+		if (!covers(w, namespace)) {
+			r = r == 0 ? 0 : -EPERM;
+			continue;
 		}
-	return -ENOENT;
+		if (r != 0 || !w->metadata_only)
+			*ret_watch = i;
+		r = 0;
+		if (!w->metadata_only)
+			break;
+	}
+	return r;
+}
+
+const struct config_kind *kinds_watch(const struct kinds *k, size_t watch)
+{
+	return &k->controller->watches[watch].kind;
+}
+
+void kinds_forget(struct kinds *k, size_t watch)
+{
+	k->of[watch].resolved = false;
 }
 
 int kinds_resource(struct kinds *k, size_t watch, const struct kube_resource **ret, struct err *err)

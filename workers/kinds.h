@@ -10,8 +10,13 @@ struct kinds *kinds_new(const struct config_controller *c, struct http_client *h
 			const char *region_dir); /* borrows all three */
 void kinds_free(struct kinds *k);
 
-/* The first watch of a declared kind. -ENOENT. */
-int kinds_find(const struct kinds *k, struct span api_version, struct span kind, size_t *ret_watch);
+/* A watch of a declared kind that covers the namespace (empty: any), whole objects before metadata only.
+ * -ENOENT: no such kind; -EPERM: not for this namespace. */
+int kinds_find(const struct kinds *k, struct span api_version, struct span kind, struct span namespace,
+	       size_t *ret_watch);
+const struct config_kind *kinds_watch(const struct kinds *k, size_t watch);
+/* The server does not know the resource as it was discovered: the next call asks again. */
+void kinds_forget(struct kinds *k, size_t watch);
 /* Asks discovery once for each. Errors as kube_discover. */
 int kinds_resource(struct kinds *k, size_t watch, const struct kube_resource **ret, struct err *err);
 

@@ -2,6 +2,7 @@
 #include "answer.h"
 #include "children.h"
 #include "json_scan.h"
+#include "names.h"
 
 struct read {
 	struct span id; /* raw */
@@ -109,11 +110,13 @@ struct collect {
 	struct err err;
 };
 
+/* An object without a namespace is of a kind that has none: the namespace that was asked for means nothing
+ * then. */
 static int collect_one(void *ctx, struct span namespace, struct span name, struct span object)
 {
 	struct collect *c = ctx;
 	(void)name;
-	if (c->q->namespace && c->q->namespace[0] && !span_is(namespace, c->q->namespace))
+	if (c->q->namespace && namespace.len && !span_is(namespace, c->q->namespace))
 		return 0;
 	if (c->q->selector && c->q->selector[0]) {
 		int match = kube_selector_match(c->q->selector, json_path(object, "metadata", "labels", NULL),
@@ -127,37 +130,56 @@ static int collect_one(void *ctx, struct span namespace, struct span name, struc
 	return buf_failed(c->out) ? (c->failed = -EMSGSIZE) : 0;
 }
 
+static int get_cached(struct reads *r, const struct read *q, size_t watch, struct buf *out, struct err *err)
+{
+	struct span namespace = span_of(q->namespace ? q->namespace : ""), name = span_of(q->name);
+	int e = kinds_get(r->kinds, watch, namespace, name, out, err);
+	if (e == -ENOENT && namespace.len) /* of a kind without namespaces */
+		e = kinds_get(r->kinds, watch, (struct span){"", 0}, name, out, err);
+	if (e == -ENOENT)
+		buf_puts(out, "null");
+	return e == -ENOENT ? 0 : e;
+}
+
 static int from_cache(struct reads *r, const struct read *q, size_t watch, struct buf *out, struct err *err)
 {
-	struct span namespace = span_of(q->namespace ? q->namespace : "");
 	begin(q, out);
-	if (!q->list) {
-		size_t before = out->len;
+	int e;
+	if (q->list) {
+		struct collect c = {.q = q, .out = out};
+		buf_puts(out, ",\"items\":[");
+		e = kinds_walk(r->kinds, watch, span_of(q->owner ? q->owner : ""), collect_one, &c, err);
+		if (c.failed < 0)
+			return err_set(err, c.failed, "%s", c.err.text);
+		buf_putc(out, ']');
+	} else {
 		buf_puts(out, ",\"object\":");
-		int e = kinds_get(r->kinds, watch, namespace, span_of(q->name), out, err);
-		if (e == -ENOENT) {
-			out->len = MIN(before, out->len);
-			buf_puts(out, ",\"object\":null");
-		} else if (e < 0) {
-			return e;
-		}
-		buf_putc(out, '}');
-		return 0;
+		e = get_cached(r, q, watch, out, err);
 	}
-	buf_puts(out, ",\"items\":[");
-	struct collect c = {.q = q, .out = out};
-	int e = kinds_walk(r->kinds, watch, span_of(q->owner ? q->owner : ""), collect_one, &c, err);
-	if (c.failed < 0)
-		return err_set(err, c.failed, "%s", c.err.text);
-	buf_puts(out, "]}");
+	buf_putc(out, '}');
 	return e;
 }
 
 /* ---- live ---- */
 
-/* The items of a list; those of a live one come without apiVersion and kind, and get those asked for, as
- * cached ones have them. */
-static int add_items(const struct read *q, struct span list, struct buf *out)
+/* Appends a live object as the cache has them: with the apiVersion and kind that items of a list lack,
+ * without managedFields, and with no more than metadata where the controller asked for no more. */
+static void add_live(const struct read *q, bool metadata_only, struct span object, struct buf *out)
+{
+	static const char *const left_out[] = {"apiVersion", "kind", "metadata.managedFields", NULL};
+	_cleanup_(buf_done) struct buf rest = {0};
+	json_copy_without(object, left_out, &rest);
+	buf_printf(out, "{\"apiVersion\":\"%s\",\"kind\":\"%s\",", q->api_version, q->kind);
+	if (metadata_only) {
+		buf_puts(out, "\"metadata\":");
+		buf_span_add(out, json_get(buf_span(&rest), "metadata"));
+		buf_putc(out, '}');
+	} else {
+		buf_add(out, rest.data + 1, rest.len - 1);
+	}
+}
+
+static int add_items(const struct read *q, bool metadata_only, struct span list, struct buf *out)
 {
 	struct collect c = {.q = q, .out = out};
 	struct json_iter it = {0};
@@ -167,14 +189,12 @@ static int add_items(const struct read *q, struct span list, struct buf *out)
 		return -EPROTO;
 	while (json_each(items, &it, &key, &item)) {
 		if (json_type_of(item) != JSON_OBJECT ||
+		    json_type_of(json_get(item, "metadata")) != JSON_OBJECT ||
 		    (q->owner && !child_owned_by(item, span_of(q->owner), false)))
 			continue;
 		buf_reset(&whole);
-		buf_printf(&whole, "{\"apiVersion\":\"%s\",\"kind\":\"%s\",", q->api_version, q->kind);
-		static const char *const own[] = {"apiVersion", "kind", NULL};
-		_cleanup_(buf_done) struct buf rest = {0};
-		json_copy_without(item, own, &rest);
-		buf_add(&whole, rest.data + 1, rest.len - 1);
+		add_live(q, metadata_only, item, &whole);
+		/* The server has chosen the namespace already. */
 		int r = collect_one(&c, (struct span){"", 0}, (struct span){"", 0}, buf_span(&whole));
 		if (r < 0)
 			return r;
@@ -182,18 +202,30 @@ static int add_items(const struct read *q, struct span list, struct buf *out)
 	return 0;
 }
 
-static int live(struct reads *r, const struct read *q, size_t watch, struct buf *out, struct err *err)
+static int live_path(struct reads *r, const struct read *q, size_t watch, struct buf *path, struct err *err)
 {
 	const struct kube_resource *resource;
+	const struct config_kind *k = kinds_watch(r->kinds, watch);
 	int e = kinds_resource(r->kinds, watch, &resource, err);
 	if (e < 0)
 		return e;
-	_cleanup_(buf_done) struct buf path = {0}, body = {.limit = READ_ANSWER_MAX};
-	kube_path(&path, resource,
-		  resource->namespaced ? span_of(q->namespace ? q->namespace : "") : (struct span){NULL, 0},
+	if (resource->namespaced && !q->namespace && (k->namespaces || !q->list))
+		return err_set(err, -EINVAL, "%s: name a namespace", q->kind);
+	kube_path(path, resource,
+		  resource->namespaced && q->namespace ? span_of(q->namespace) : (struct span){NULL, 0},
 		  q->list ? (struct span){NULL, 0} : span_of(q->name), NULL);
 	if (q->list && q->selector && q->selector[0])
-		kube_query(&path, "labelSelector", span_of(q->selector));
+		kube_query(path, "labelSelector", span_of(q->selector));
+	return 0;
+}
+
+static int live(struct reads *r, const struct read *q, size_t watch, struct buf *out, struct err *err)
+{
+	_cleanup_(buf_done) struct buf path = {0}, body = {.limit = READ_ANSWER_MAX};
+	bool metadata_only = kinds_watch(r->kinds, watch)->metadata_only;
+	int e = live_path(r, q, watch, &path, err);
+	if (e < 0)
+		return e;
 	struct http_request h = {.method = "GET", .path = buf_str(&path), .timeout_ms = READ_LIVE_TIMEOUT_MS};
 	e = kube_do(r->http, &h, &body, NULL, err);
 	begin(q, out);
@@ -203,16 +235,37 @@ static int live(struct reads *r, const struct read *q, size_t watch, struct buf 
 	}
 	if (e < 0)
 		return e;
-	if (buf_failed(&body) || json_check(buf_span(&body), err) < 0)
-		return err_set(err, -EMSGSIZE, "%s: the answer is no JSON or has more than %llu MiB", h.path,
-			       (unsigned long long)(READ_ANSWER_MAX >> 20));
+	struct span all = buf_span(&body);
+	if (buf_failed(&body) || json_check(all, err) < 0 || json_type_of(all) != JSON_OBJECT)
+		return err_set(err, -EMSGSIZE, "%s: the answer is no JSON object or has more than %llu MiB",
+			       h.path, (unsigned long long)(READ_ANSWER_MAX >> 20));
 	buf_puts(out, q->list ? ",\"items\":[" : ",\"object\":");
 	if (q->list)
-		e = add_items(q, buf_span(&body), out);
+		e = add_items(q, metadata_only, all, out);
 	else
-		buf_span_add(out, buf_span(&body));
+		add_live(q, metadata_only, all, out);
 	buf_puts(out, q->list ? "]}" : "}");
 	return e;
+}
+
+/* What may be read is what the controller file declares, and nothing that a name could turn a path into. */
+static int find_watch(struct reads *r, const struct read *q, size_t *ret, struct err *err)
+{
+	struct span namespace = span_of(q->namespace ? q->namespace : "");
+	if (namespace.len && !kube_is_dns_label(namespace))
+		return err_set(err, -EINVAL, "namespace: is no name of a namespace");
+	if (!q->list && !answer_is_name(span_of(q->name)))
+		return err_set(err, -EINVAL, "name: is no name of an object");
+	int e = kinds_find(r->kinds, span_of(q->api_version), span_of(q->kind), namespace, ret);
+	if (e == -ENOENT)
+		return err_set(
+		    err, -EPERM,
+		    "%s %s is not declared by this controller; add it to spec.owns or spec.watches",
+		    q->api_version, q->kind);
+	if (e < 0)
+		return err_set(err, -EPERM, "%s %s is not declared for namespace %s", q->api_version, q->kind,
+			       q->namespace);
+	return 0;
 }
 
 int read_answer_line(struct reads *r, struct span line, const char *uid, struct buf *out, struct err *err)
@@ -228,11 +281,8 @@ int read_answer_line(struct reads *r, struct span line, const char *uid, struct 
 		free(q.namespace);
 		q.namespace = NULL;
 	}
-	if (kinds_find(r->kinds, span_of(q.api_version), span_of(q.kind), &watch) < 0)
-		e = err_set(&why, -EPERM,
-			    "%s %s is not declared by this controller; add it to spec.owns or spec.watches",
-			    q.api_version, q.kind);
-	else
+	e = find_watch(r, &q, &watch, &why);
+	if (e == 0)
 		e = (q.live ? live : from_cache)(r, &q, watch, &answer, &why);
 	if (e == 0 && buf_failed(&answer))
 		e = err_set(&why, -EMSGSIZE, "the answer has more than %llu MiB; ask for less",

@@ -140,7 +140,16 @@ int writer_patch_object(struct writer *w, const char *subresource,
 		}
 		if (!writer_is_conflict(r, &s))
 			return r < 0 ? r : -EPROTO;
+		bool absent = r == -ENOENT;
 		r = writer_read_live(w, err);
+		if (r == 0 &&
+		    absent) { /* the object is there, its path is not: the kind is served otherwise now */
+			kinds_forget(w->kinds, 0);
+			return err_set(
+			    err, -EIO,
+			    "PATCH %s: 404 although the object is there; its kind is looked up again",
+			    buf_str(&path));
+		}
 	}
 	return r < 0 ? r
 		     : err_set(err, -EBUSY, "PATCH %s: changed by others %d times in a row", buf_str(&path),

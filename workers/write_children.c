@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 struct planned {
+	size_t watch;
 	const struct kube_resource *resource;
 	struct doc_node *document; /* NULL: a delete */
 	struct span namespace, name, uid;
@@ -62,6 +63,7 @@ static int plan_apply(struct writer *w, const struct answer *a, size_t index, st
 	if (r < 0)
 		return r;
 	struct planned *n = add(p);
+	n->watch = c->watch;
 	n->resource = resource;
 	n->document = document;
 	n->name = c->name;
@@ -179,6 +181,8 @@ static void apply(struct writer *w, const struct planned *n)
 	doc_print(n->document, &body);
 	int r = writer_do(w, "PATCH", buf_str(&path), "application/apply-patch+yaml", buf_span(&body), NULL,
 			  &s, &why);
+	if (r == -ENOENT) /* no such namespace, or the kind is served otherwise now */
+		kinds_forget(w->kinds, n->watch);
 	if (r < 0)
 		writer_failed(w, describe(n, what), r, &s, &why);
 	else

@@ -95,7 +95,8 @@ static void bad_controllers(void)
 		   "  reconciler:\n    exec: {command: [sh, -c, \"trap '' TERM; sleep 600\"]}\n  "
 		   "reconciliationTimeout: 1s\n");
 	controller("leaver", CONFIG_MAP,
-		   "  reconciler:\n    exec: {command: [sh, -c, \"setsid sleep 600 & exit 0\"]}\n");
+		   "  reconciler:\n    exec: {command: [sh, -c, \"setsid sleep 600 & "
+		   "until grep -q sleep /proc/$!/comm; do :; done\"]}\n");
 	stack_start(&s);
 	good_works();
 	says("a wrong controller file", "reconcilers");

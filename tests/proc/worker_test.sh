@@ -108,8 +108,22 @@ while True:
     b = ask(r, kind="Get", id="two", apiVersion="v1", objectKind="Secret", namespace="steady", name="s", live=True)
     c = ask(r, kind="List", id=3, apiVersion="v1", objectKind="ConfigMap", namespace="steady")
     d = ask(r, kind="Get", id=4, apiVersion="v1", objectKind="Node", name="x")
+    e = ask(r, kind="Get", id=5, apiVersion="v1", objectKind="Secret", namespace="kube-system", name="s", live=True)
+    f = ask(r, kind="Get", id=6, apiVersion="v1", objectKind="Secret", namespace="steady", name="..", live=True)
+    g = ask(r, kind="List", id=7, apiVersion="v1", objectKind="ConfigMap", namespace="steady", live=True)
+    h = ask(r, kind="List", id=8, apiVersion="v1", objectKind="ConfigMap", namespace="steady", labelSelector="a=b", live=True)
+    assert len(g["items"]) >= len(c["items"]) > 0 and not h["items"] and g["items"][0]["kind"] == "ConfigMap", (g, h)
+    assert e["error"]["reason"] == "Forbidden" and f["error"]["reason"] == "Invalid", (e, f)
     print("read", name, a["object"] and a["object"]["data"], b["object"] and b["object"]["kind"], len(c["items"]), d["error"]["reason"], file=sys.stderr)
     say(kind="ReconcileResponse", uid=r["uid"])
+E
+controller relating <<'E'
+  watches:
+  - {apiVersion: v1, kind: Secret, namespaces: [relating], mapTo: {index: data.secret}}
+  - {apiVersion: v1, kind: Service, namespaces: [relating], mapTo: {label: example.com/map}}
+  - {apiVersion: apps/v1, kind: Deployment, namespaces: [relating], mapTo: {annotation: example.com/map}}
+  input: {related: true, reasons: true}
+  reconciler: {exec: {command: [jq, -r, '"keys " + ([.related[] | keys[]] | tostring) + " secret " + (.related["Secret.v1"]["relating/s"].data.k // "hidden") + " because " + ([.reasons[] | .kind // .event] | tostring) | halt_error']}}
 E
 controller hungry <<'E'
   reconciler: {coprocess: {command: [./hungry.py], maxMemory: 64Mi}}
@@ -187,6 +201,17 @@ for n in nohello silent greeter; do
 	ok "$n: no key was charged" sh -c "! grep -q 'key granted controller=$n ' '$dir/log/broker'"
 done
 says slowreader 'outcome=Timeout'
+
+# ---- what relates to a key ----
+
+api POST /api/v1/namespaces/relating/secrets '{"metadata":{"name":"s"},"data":{"k":"dg=="}}' >/dev/null
+api POST /api/v1/namespaces/relating/secrets '{"metadata":{"name":"unrelated"},"data":{"k":"dg=="}}' >/dev/null
+api POST /apis/apps/v1/namespaces/relating/deployments '{"metadata":{"name":"d","annotations":{"example.com/map":"relating/m"}},"spec":{
+"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}' >/dev/null
+api POST /api/v1/namespaces/relating/configmaps '{"metadata":{"name":"m"},"data":{"secret":"s"}}' >/dev/null
+says relating 'line="keys \[\\"relating/s\\",\\"relating/d\\"\] secret hidden because'
+api POST /api/v1/namespaces/relating/services '{"metadata":{"name":"v","labels":{"example.com/map":"m"}},"spec":{"ports":[{"port":80}]}}' >/dev/null
+says relating 'line="keys \[\\"relating/s\\",\\"relating/v\\",\\"relating/d\\"\] secret hidden because \[\\"Service\\"'
 
 # ---- a coprocess: reads, recycling, crashes ----
 

@@ -219,3 +219,25 @@ Test(answer, big_numbers_survive)
 	cr_expect_str_eq(buf_str(&out), "{\"n\":9007199254740993,\"f\":1.20}");
 	answer_done(&a);
 }
+
+Test(answer, names_are_no_paths)
+{
+	static const char *const bad[] = {"", ".", "..", "a/b", "../x", "a%2fb"};
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		cr_expect(!answer_is_name(span_of(bad[i])), "%s", bad[i]);
+	cr_expect(answer_is_name(span_of("a.b")));
+	cr_expect(answer_is_name(span_of("system:node")), "roles have colons");
+	struct answer a;
+	struct err err = {0};
+	cr_expect_eq(parse("{\"children\":[{\"apiVersion\":\"apps/"
+			   "v1\",\"kind\":\"Deployment\",\"metadata\":{\"name\":\"..\"}}]}",
+			   &a, &err),
+		     -EPROTO);
+	cr_expect(strstr(err.text, "children[0].metadata.name"));
+	cr_expect_eq(
+	    parse("{\"children\":[{\"apiVersion\":\"apps/"
+		  "v1\",\"kind\":\"Deployment\",\"metadata\":{\"name\":\"x\",\"namespace\":\"..\"}}]}",
+		  &a, &err),
+	    -EPROTO);
+	cr_expect(strstr(err.text, "children[0].metadata.namespace"));
+}
