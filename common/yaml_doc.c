@@ -93,6 +93,24 @@ static void place_of_offset(struct reader *r, size_t offset)
 	}
 }
 
+/* Is there a tab where libyaml stopped? Its index counts characters, so the place is looked for. */
+static bool is_tab(const struct reader *r, const yaml_mark_t *at)
+{
+	size_t line = 0, column = 0;
+	for (size_t i = 0; i < r->text.len && line <= at->line; i++) {
+		char c = r->text.at[i];
+		if (line == at->line && column == at->column)
+			return c == '\t';
+		if (c == '\n') {
+			line++;
+			column = 0;
+		} else if (((unsigned char)c & 0xC0) != 0x80) {
+			column++;
+		}
+	}
+	return false;
+}
+
 static int fail_libyaml(struct reader *r)
 {
 	const yaml_parser_t *p = &r->parser;
@@ -106,7 +124,7 @@ static int fail_libyaml(struct reader *r)
 		return err_set(r->err, -EINVAL, "not valid YAML: %s; the file must be UTF-8 text", problem);
 	}
 	size_t line = p->problem_mark.line + 1, column = p->problem_mark.column + 1;
-	bool tab = p->problem_mark.index < r->text.len && strstr(problem, "cannot start any token");
+	bool tab = is_tab(r, &p->problem_mark);
 	if (p->context)
 		return fail_at(r, line, column, "not valid YAML: %s, %s that begins in line %zu%s", problem,
 			       p->context, p->context_mark.line + 1,

@@ -46,7 +46,8 @@ void ctl_options(struct ctl *c, const struct ctl_command *self, const struct pro
 	if (strcmp(output, "json") != 0 && strcmp(output, "table") != 0)
 		ctl_usage(self, "--output is table or json, not %s", output);
 	c->json = strcmp(output, "json") == 0;
-	system_folders(&c->program, argc, argv);
+	if (self->run != up_run) /* which makes its own */
+		system_folders(&c->program, argc, argv);
 }
 
 void ctl_usage(const struct ctl_command *self, const char *fmt, ...)

@@ -31,13 +31,29 @@ static void errors_show(const struct config *config)
 	}
 }
 
+/* Links stay as they are: what a link names may change, and paths in a kubeconfig start from the link. */
+static int absolute(const char *path, char **ret, struct err *err)
+{
+	_cleanup_(free_ptr) char *here = getcwd(NULL, 0);
+	if (access(path, R_OK) < 0)
+		return err_set(err, -errno, "cannot read %s: %s", path, strerror(errno));
+	if (*path != '/' && !here)
+		return err_set(err, -errno, "no working directory: %s", strerror(errno));
+	while (path[0] == '.' && path[1] == '/')
+		path += 2 + strspn(path + 2, "/");
+	*ret = *path == '/'			  ? xstrdup(path)
+	       : strcmp(path, ".") == 0 || !*path ? xstrdup(here)
+						  : xasprintf("%s/%s", here, path);
+	return 0;
+}
+
 static int config_first(struct up *u, struct err *err)
 {
-	u->config_dir = realpath(u->program.config_dir, NULL);
-	if (!u->config_dir)
-		return err_set(err, -errno, "cannot read %s: %s", u->program.config_dir, strerror(errno));
+	int rc = absolute(u->program.config_dir, &u->config_dir, err);
+	if (rc < 0)
+		return rc;
 	u->program.config_dir = u->config_dir;
-	int rc = config_load(u->config_dir, &u->config, err);
+	rc = config_load(u->config_dir, &u->config, err);
 	if (rc < 0)
 		return rc;
 	errors_show(&u->config);
@@ -108,9 +124,9 @@ static int prepare(struct up *u, struct err *err)
 		return err_set(err, -errno, "cannot use the runtime and region folders: %s", strerror(errno));
 	if (!u->program.kubeconfig)
 		return server_prepare(u, err);
-	u->kubeconfig = realpath(u->program.kubeconfig, NULL);
-	if (!u->kubeconfig)
-		return err_set(err, -errno, "cannot read %s: %s", u->program.kubeconfig, strerror(errno));
+	rc = absolute(u->program.kubeconfig, &u->kubeconfig, err);
+	if (rc < 0)
+		return rc;
 	u->program.kubeconfig = u->kubeconfig;
 	return server_name(u, err);
 }

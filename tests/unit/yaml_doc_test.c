@@ -166,6 +166,7 @@ Test(yaml_doc, what_is_refused_says_where)
 	refused("a: !!timestamp 2024-01-02\n", 1, 4, "is not known here");
 	refused("a: {b: 1\nc: 2\n", 2, 2, "not valid YAML");
 	refused("a:\n\t- b\n", 2, 1, "tabs cannot indent");
+	refused("a: @b\n", 1, 4, "found character that cannot start any token");
 	refused("a: 1\nb: \xFF\n", 2, 4, "must be UTF-8");
 }
 
