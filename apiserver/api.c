@@ -106,6 +106,20 @@ static bool is_health(const struct uri *u)
 	return false;
 }
 
+/* A description that describes nothing: kubectl then checks nothing by itself, where without it apply and
+ * create would fail. In protobuf, which is what kubectl asks for, that is no bytes at all. */
+static int openapi(struct call *c)
+{
+	static const char asked[] = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+	c->out->code = 200;
+	if (strstr(c->in->accept, asked))
+		c->out->content_type = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+	else
+		buf_puts(&c->out->body, "{\"swagger\":\"2.0\",\"info\":{\"title\":\"Kubernetes\",\"version\":"
+					"\"unversioned\"},\"paths\":{},\"definitions\":{}}");
+	return 0;
+}
+
 static int answer(struct call *c, struct uri *u)
 {
 	bool get = !strcmp(c->in->method, "GET");
@@ -117,6 +131,8 @@ static int answer(struct call *c, struct uri *u)
 		buf_puts(&c->out->body, "ok");
 		return 0;
 	}
+	if (get && u->n == 2 && !strcmp(u->segments[0], "openapi") && !strcmp(u->segments[1], "v2"))
+		return openapi(c);
 	bool core = u->n && !strcmp(u->segments[0], "api"), named = u->n && !strcmp(u->segments[0], "apis");
 	bool discovery = (core && u->n <= 2) || (named && u->n <= 3) || !u->n ||
 			 (u->n == 1 && !strcmp(u->segments[0], "version"));
