@@ -25,26 +25,20 @@ static bool put(size_t i, bool create)
 			 i) == 200;
 }
 
-/* One victim of the kind that was killed least so far, ties at random: an even draw, although not every kind
- * is there at each moment. */
-static void kill_one(void)
+/* One victim of the kind that was killed least so far, ties at random: an even draw, although children are
+ * rarely there. False: there is none of that kind at this moment. */
+static bool kill_one(void)
 {
 	pid_t pids[64];
-	bool tried[ROLE_COUNT] = {false};
-	for (size_t round = 0; round < ROLE_COUNT; round++) {
-		size_t best = ROLE_COUNT, first = random_below(ROLE_COUNT);
-		for (size_t k = 0; k < ROLE_COUNT; k++) {
-			size_t r = (first + k) % ROLE_COUNT;
-			if (!tried[r] && (best == ROLE_COUNT || kills[r] < kills[best]))
-				best = r;
-		}
-		tried[best] = true;
-		size_t n = stack_pids(&s, (enum stack_role)best, pids, ARRAY_SIZE(pids));
-		if (n && kill(pids[random_below(n)], SIGKILL) == 0) {
-			kills[best]++;
-			return;
-		}
-	}
+	size_t best = random_below(ROLE_COUNT);
+	for (size_t r = 0; r < ROLE_COUNT; r++)
+		if (kills[r] < kills[best])
+			best = r;
+	size_t n = stack_pids(&s, (enum stack_role)best, pids, ARRAY_SIZE(pids));
+	if (!n || kill(pids[random_below(n)], SIGKILL) < 0)
+		return false;
+	kills[best]++;
+	return true;
 }
 
 static bool refused(void)
@@ -113,17 +107,15 @@ static void run(int seconds)
 {
 	begin();
 	int64_t end = clock_boottime_ns() + seconds * NS_PER_S, next_kill = 0;
-	int64_t interval = seconds * NS_PER_S / (ROLE_COUNT * (MIN_KILLS + 4));
+	int64_t interval = seconds * NS_PER_S / (ROLE_COUNT * (MIN_KILLS + 8));
 	unsigned long changes = 0;
 	while (clock_boottime_ns() < end && !refused()) {
 		size_t i = random_below(OBJECTS);
 		counters[i]++;
 		changes++;
 		CHECK_MSG(put(i, false), "object %zu could not be changed", i);
-		if (clock_boottime_ns() >= next_kill) {
-			kill_one();
+		if (clock_boottime_ns() >= next_kill && kill_one())
 			next_kill = clock_boottime_ns() + interval;
-		}
 	}
 	printf("%lu changes; kills:", changes);
 	for (size_t r = 0; r < ROLE_COUNT; r++)
