@@ -27,7 +27,7 @@ static const char *content_type(const char *name)
 static int read_body(const char *file, struct buf *ret, struct err *err)
 {
 	bool standard = strcmp(file, "-") == 0;
-	_cleanup_(close_fd) int fd = open(standard ? "/dev/stdin" : file, O_RDONLY | O_CLOEXEC);
+	_cleanup_(close_fd) int fd = standard ? dup(STDIN_FILENO) : open(file, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return err_set(err, -errno, "%s: %s", file, strerror(errno));
 	ret->limit = BODY_MAX;

@@ -23,25 +23,42 @@ static int requeue(const struct ctl *c, const struct key_name *key, struct err *
 	return rc;
 }
 
+static void say(const struct ctl *c, const char *key, const char *problem, bool first, struct buf *out)
+{
+	if (c->json) {
+		buf_puts(out, first ? "" : ",");
+		buf_puts(out, "{\"key\":");
+		buf_json_string(out, span_of(key));
+		buf_printf(out, ",\"requeued\":%s,\"message\":", problem ? "false" : "true");
+		buf_json_string(out, span_of(problem ? problem : ""));
+		buf_putc(out, '}');
+	} else if (!problem) {
+		buf_printf(out, "%s requeued\n", key);
+	}
+	if (problem)
+		fprintf(stderr, "reconcilectl requeue: %s: %s\n", key, problem);
+}
+
 CTL_RUN(requeue_run)
 {
 	struct ctl c;
 	struct err err;
 	int status = EXIT_SUCCESS;
-	ctl_options(&c, self, NULL, false, argc, argv);
+	_cleanup_(buf_done) struct buf out = {0};
+	ctl_options(&c, self, NULL, true, argc, argv);
 	if (c.first == argc)
 		ctl_usage(self, "which key?");
 	_cleanup_(free_ptr) struct key_name *keys = xcalloc((size_t)(argc - c.first), sizeof(*keys));
 	for (int i = c.first; i < argc; i++)
 		if (key_name_parse(argv[i], &keys[i - c.first], &err) < 0)
 			ctl_usage(self, "%s", err.text);
+	buf_puts(&out, c.json ? "[" : "");
 	for (int i = c.first; i < argc; i++) {
-		if (requeue(&c, &keys[i - c.first], &err) < 0) {
-			fprintf(stderr, "reconcilectl requeue: %s: %s\n", argv[i], err.text);
-			status = EXIT_FAILURE;
-		} else {
-			printf("%s requeued\n", argv[i]);
-		}
+		bool good = requeue(&c, &keys[i - c.first], &err) == 0;
+		say(&c, argv[i], good ? NULL : err.text, i == c.first, &out);
+		status = good ? status : EXIT_FAILURE;
 	}
+	buf_puts(&out, c.json ? "]\n" : "");
+	ctl_print(&out);
 	return status;
 }

@@ -1,4 +1,5 @@
 /* reconcilectl wait: polls one object of the API server. */
+#include "columns.h"
 #include "config.h"
 #include "ctl.h"
 #include "kube.h"
@@ -74,6 +75,17 @@ static void arguments(struct waiting *w, const struct ctl_command *self, int arg
 		ctl_usage(self, "%s is no name: write NAMESPACE/NAME or NAME", argv[1]);
 }
 
+static void say_json(bool holds, const char *what, const char *seen)
+{
+	_cleanup_(buf_done) struct buf out = {0};
+	buf_printf(&out, "{\"holds\":%s,\"for\":", holds ? "true" : "false");
+	buf_json_string(&out, span_of(what));
+	buf_puts(&out, ",\"seen\":");
+	buf_json_string(&out, span_of(seen));
+	buf_puts(&out, "}\n");
+	ctl_print(&out);
+}
+
 CTL_RUN(wait_run)
 {
 	struct ctl c;
@@ -87,7 +99,7 @@ CTL_RUN(wait_run)
 	    {"for", 0, "WHAT", "what is waited for", .text = &what},
 	    {"timeout", 0, "TIME", "how long at most [60s]", .text = &timeout},
 	    {0}};
-	ctl_options(&c, self, own, false, argc, argv);
+	ctl_options(&c, self, own, true, argc, argv);
 	arguments(&w, self, argc - c.first, argv + c.first, &version, &kind);
 	if (!what)
 		ctl_usage(self, "--for is missing");
@@ -98,13 +110,18 @@ CTL_RUN(wait_run)
 	int rc = ctl_client(&c, &w.client, &err);
 	if (rc == 0)
 		rc = wait_for(&w, timeout_ns, &seen, &err);
-	if (rc == -ETIMEDOUT && w.client)
+	if (c.json) {
+		say_json(rc == 0, what, rc < 0 && rc != -ETIMEDOUT ? err.text : buf_str(&seen));
+	} else if (rc == -ETIMEDOUT && w.client) {
+		_cleanup_(buf_done) struct buf there = {0};
+		printable(&there, buf_str(&seen));
 		fprintf(stderr, "reconcilectl wait: %s %s is not as wanted (%s) after %s; there: %s\n",
-			argv[c.first], argv[c.first + 1], what, timeout, buf_str(&seen));
-	else if (rc < 0)
+			argv[c.first], argv[c.first + 1], what, timeout, buf_str(&there));
+	} else if (rc < 0) {
 		ctl_fail(self, err.text);
-	else
+	} else {
 		printf("%s %s: %s\n", argv[c.first], argv[c.first + 1], what);
+	}
 	http_client_free(w.client);
 	wanted_done(&w.wanted);
 	return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;

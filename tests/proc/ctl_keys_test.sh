@@ -55,6 +55,10 @@ object fine 1
 check "a value that is there" status_is 0 r wait v1/ConfigMap default/fine --for data.n=1
 check "a value that is not" status_is 1 r wait v1/ConfigMap default/fine --for data.n=2 --timeout 300ms
 check "says what is there instead" says "$FOLDER/err" "is not as wanted (data.n=2) after 300ms; there: 1"
+check "the same in JSON" status_is 1 r wait v1/ConfigMap default/fine --for data.n=2 --timeout 300ms -o json
+check "has what was seen" [ "$(jq -r '[.holds, .seen] | join(" ")' "$FOLDER/out")" = "false 1" ]
+check "a good end in JSON" status_is 0 r wait v1/ConfigMap default/fine --for data.n=1 -o json
+check "holds" [ "$(jq -r .holds "$FOLDER/out")" = true ]
 check "an object that is not there" status_is 1 r wait v1/ConfigMap default/none --for data.n --timeout 300ms
 check "is said" says "$FOLDER/err" "no such object"
 check "is deleted" status_is 0 r wait ConfigMap.v1 default/none --for delete --timeout 5s
@@ -94,6 +98,8 @@ check "an event ends the backoff" within 20 state moody/default/fail none
 r requeue moody/default/later >/dev/null
 check "requeue runs it now" within 20 sh -c "\"$ctl\" explain moody/default/later $here | grep -q 'added OPERATOR\|merged OPERATOR'"
 check "requeue of an unknown controller fails" status_is 1 r requeue nobody/default/a
+check "in JSON, too" status_is 1 r requeue nobody/default/a moody/default/later -o json
+check "key by key" [ "$(jq -c 'map(.requeued)' "$FOLDER/out")" = "[false,true]" ]
 check "explain of an unknown key fails" status_is 1 r explain moody/default/nothing
 check "and says so" says "$FOLDER/err" "nothing is known about moody/default/nothing"
 check "back to waiting" within 20 state moody/default/later WAITING
