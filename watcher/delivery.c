@@ -193,7 +193,7 @@ static bool sweep_step(struct watcher *w, struct controller *c)
 
 static void sweep_added(struct controller *c, struct broker_batch *b, int64_t accepted)
 {
-	c->sweep.in_flight--;
+	c->sweep.in_flight -= c->sweep.in_flight > 0; /* the controller may have gone and come back */
 	b->sent += accepted > 0 ? (size_t)MIN((uint64_t)accepted, b->keys.count - b->sent) : 0;
 	if (b->sent < b->keys.count)
 		c->sweep.again = true;
@@ -279,7 +279,7 @@ int64_t delivery_due_ns(const struct watcher *w)
 {
 	int64_t due = INT64_MAX;
 	for (size_t i = 0; i < w->n_controllers; i++)
-		if (w->controllers[i].retry_delay_ns)
+		if (w->controllers[i].retry_at_ns > w->acted_ns) /* what was due then has had its turn */
 			due = MIN(due, w->controllers[i].retry_at_ns);
 	return due;
 }

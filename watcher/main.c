@@ -131,7 +131,7 @@ static int64_t next_due(const struct watcher *w)
 
 static void act(struct watcher *w)
 {
-	int64_t now = clock_boottime_ns();
+	int64_t now = w->acted_ns = clock_boottime_ns();
 	for (size_t i = 0; i < w->n_informers && !w->stopping; i++)
 		for (size_t n = 0; n < w->informers[i]->n_streams; n++)
 			stream_act(&w->informers[i]->streams[n], now);

@@ -71,6 +71,7 @@ struct reflector_output reflector_next(struct reflector *r, const struct reflect
 	case REFLECTOR_NONSENSE:
 	case REFLECTOR_CACHE_FULL:
 		return go(r, watching ? REFLECTOR_LIST : r->phase, backoff(r, in));
+	case REFLECTOR_UNAUTHORIZED:
 	case REFLECTOR_FORBIDDEN:
 	case REFLECTOR_UNTRUSTED:
 	case REFLECTOR_BUSY:

@@ -18,21 +18,22 @@ enum reflector_phase { REFLECTOR_DISCOVER, REFLECTOR_LIST, REFLECTOR_WATCH };
 
 /* X(NAME): what happened. */
 #define REFLECTOR_EVENTS(X)                                                                                  \
-	X(SERVED)      /* discovery found the kind */                                                        \
-	X(NOT_SERVED)  /* discovery did not, or list or watch got 404 */                                     \
-	X(LISTED)      /* the list is complete and applied */                                                \
-	X(PROGRESS)    /* a watch brought an event or a bookmark */                                          \
-	X(ENDED)       /* a watch ended, cleanly or cut; see lived_ns, events */                             \
-	X(IDLE)	       /* a watch was silent for too long and was given up */                                \
-	X(EXPIRED)     /* 410: the resourceVersion or the continue token is too old */                       \
-	X(FORBIDDEN)   /* 401, 403 */                                                                        \
-	X(UNTRUSTED)   /* TLS: certificate refused */                                                        \
-	X(BUSY)	       /* 429, or 5xx with Retry-After */                                                    \
-	X(UNREACHABLE) /* no connection, or cut before an answer */                                          \
-	X(REFUSED)     /* any other status */                                                                \
-	X(NONSENSE)    /* the answer is no list or no watch */                                               \
-	X(CACHE_FULL)  /* the object does not fit into the cache's budget */                                 \
-	X(OUTBOX_FULL) /* the broker takes no keys and the outbox is full */
+	X(SERVED)	/* discovery found the kind */                                                       \
+	X(NOT_SERVED)	/* discovery did not, or list or watch got 404 */                                    \
+	X(LISTED)	/* the list is complete and applied */                                               \
+	X(PROGRESS)	/* a watch brought an event or a bookmark */                                         \
+	X(ENDED)	/* a watch ended, cleanly or cut; see lived_ns, events */                            \
+	X(IDLE)		/* a watch was silent for too long and was given up */                               \
+	X(EXPIRED)	/* 410: the resourceVersion or the continue token is too old */                      \
+	X(UNAUTHORIZED) /* 401 */                                                                            \
+	X(FORBIDDEN)	/* 403 */                                                                            \
+	X(UNTRUSTED)	/* TLS: certificate refused */                                                       \
+	X(BUSY)		/* 429, or 5xx with Retry-After */                                                   \
+	X(UNREACHABLE)	/* no connection, or cut before an answer */                                         \
+	X(REFUSED)	/* any other status */                                                               \
+	X(NONSENSE)	/* the answer is no list or no watch */                                              \
+	X(CACHE_FULL)	/* the object does not fit into the cache's budget */                                \
+	X(OUTBOX_FULL)	/* the broker takes no keys and the outbox is full */
 enum reflector_event {
 #define X(NAME) REFLECTOR_##NAME,
 	REFLECTOR_EVENTS(X)

@@ -69,6 +69,11 @@ void stream_done(struct stream *s)
 	s->message = s->version = NULL;
 }
 
+struct span stream_namespace(const struct stream *s)
+{
+	return s->informer->resource.namespaced ? s->namespace : (struct span){0};
+}
+
 void stream_relist(struct stream *s)
 {
 	bool served = s->reflector.phase != REFLECTOR_DISCOVER;
@@ -128,7 +133,7 @@ static enum reflector_event event_of_code(int code, bool answered)
 	case -EPERM:
 		return REFLECTOR_FORBIDDEN;
 	case -EACCES: /* 401, or TLS when there was no answer */
-		return answered ? REFLECTOR_FORBIDDEN : REFLECTOR_UNTRUSTED;
+		return answered ? REFLECTOR_UNAUTHORIZED : REFLECTOR_UNTRUSTED;
 	case -ESTALE:
 		return REFLECTOR_EXPIRED;
 	case -EAGAIN:
@@ -284,7 +289,7 @@ static void list_complete(struct stream *s)
 {
 	struct exchange *x = s->exchange;
 	struct informer *i = s->informer;
-	int rc = informer_sweep(i, s->namespace, s->epoch, &x->counts, &x->err);
+	int rc = informer_sweep(i, stream_namespace(s), s->epoch, &x->counts, &x->err);
 	if (rc < 0) {
 		fail_item(x, rc);
 		end_exchange(s, x->event, -1, &x->err);
@@ -401,8 +406,7 @@ static void make_path(struct stream *s)
 			    "/api"); /* the configuration refuses such a thing; the kind is not found there */
 		return;
 	}
-	kube_path(&x->path, &i->resource, i->resource.namespaced ? s->namespace : (struct span){0},
-		  (struct span){0}, NULL);
+	kube_path(&x->path, &i->resource, stream_namespace(s), (struct span){0}, NULL);
 	if (i->kind->label_selector)
 		kube_query(&x->path, "labelSelector", span_of(i->kind->label_selector));
 	if (i->kind->field_selector)

@@ -7,6 +7,7 @@ static const struct {
 	const char *text; /* the reason follows */
 } told[] = {
     [REFLECTOR_NOT_SERVED] = {WIRE_STATE_WAITING, "kind not served"},
+    [REFLECTOR_UNAUTHORIZED] = {WIRE_STATE_FAILED, "not authenticated"},
     [REFLECTOR_FORBIDDEN] = {WIRE_STATE_FAILED, "not allowed"},
     [REFLECTOR_UNTRUSTED] = {WIRE_STATE_FAILED, "TLS refused"},
     [REFLECTOR_BUSY] = {WIRE_STATE_DEGRADED, "the API server is busy"},
@@ -59,7 +60,7 @@ static void missing_rule(const struct stream *s, struct buf *out)
 		buf_printf(out,
 			   "; needed: discovery (ClusterRole system:discovery) and list, watch on %s %s ",
 			   s->informer->kind->api_version, s->informer->kind->kind);
-	if (s->namespace.at && s->informer->resource.namespaced)
+	if (stream_namespace(s).at)
 		buf_printf(out, "in namespace %.*s", SPAN_ARG(s->namespace));
 	else
 		buf_puts(out, "in all namespaces (ClusterRole)");
@@ -71,6 +72,11 @@ void stream_report(struct stream *s, enum reflector_event event, const struct er
 		return;
 	struct buf text = {.limit = 1000};
 	buf_printf(&text, "%s: %s", told[event].text, err->text);
+	bool denied = event == REFLECTOR_UNAUTHORIZED || event == REFLECTOR_FORBIDDEN;
+	if (denied && http_client_is_anonymous(s->informer->watcher->http))
+		buf_puts(&text, "; the kubeconfig has no credentials");
+	else if (event == REFLECTOR_UNAUTHORIZED)
+		buf_puts(&text, "; the server does not accept the kubeconfig's credentials: renew them");
 	if (event == REFLECTOR_FORBIDDEN)
 		missing_rule(s, &text);
 	report(s, told[event].state, buf_str(&text));

@@ -116,6 +116,7 @@ struct watcher {
 	size_t n_informers;
 	int64_t idle_timeout_ns; /* of a watch; 0: by its timeoutSeconds */
 	uint32_t last_epoch;
+	int64_t acted_ns; /* the time that the loop's last round went by */
 	bool stopping;
 	struct keys keys; /* scratch of one event */
 	struct buf json, text_before, text_after;
@@ -156,6 +157,8 @@ void stream_done(struct stream *s);
 void stream_relist(struct stream *s);
 /* Starts what is due. */
 void stream_act(struct stream *s, int64_t now_ns);
+/* The namespace that is asked for: absent for all, and for a cluster-scoped kind whatever the file says. */
+struct span stream_namespace(const struct stream *s);
 
 /* ---- stream_report.c ---- */
 
