@@ -5,7 +5,7 @@
  *   stream_report.c  what is said of it
  *   informer.c  a change of one object: keys into the outbox, then the object into the cache
  *   delivery.c  outbox and sweeps -> ADD messages; broker.c: the connection
- *   main.c      start, loop, reload, end
+ *   main.c      arguments, configuration, lock, cache; loop.c: the loop; reload.c: SIGHUP
  *
  * One thread. Everything hangs on struct watcher. */
 #pragma once
@@ -176,3 +176,14 @@ void controller_want_sweep(struct controller *c, uint32_t cause);
 void delivery_run(struct watcher *w, int64_t now_ns);
 int64_t delivery_due_ns(const struct watcher *w); /* INT64_MAX: nothing waits for a time */
 extern const struct broker_ops delivery_ops;
+
+/* ---- reload.c ---- */
+
+/* A wrong file leaves its controller as it was. */
+void reload(struct watcher *w);
+void reload_log_errors(const struct config *c);
+
+/* ---- loop.c ---- */
+
+/* Until SIGTERM or SIGINT, and then until what is on its way is sent. */
+void loop_run(struct watcher *w, int signals);

@@ -1,0 +1,121 @@
+/* The one thread's loop: streams, broker and outbox have their turn, then all wait together. */
+#include "log.h"
+#include "watcher.h"
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#define FLUSH_NS (5 * NS_PER_S) /* for keys and answers on their way at the end */
+
+/* ---- readiness ---- */
+
+struct readiness {
+	size_t synced, tables;
+	bool ready;
+};
+
+static struct readiness readiness(const struct watcher *w)
+{
+	struct readiness r = {.tables = w->n_informers, .ready = true};
+	for (size_t i = 0; i < w->n_informers; i++) {
+		const struct informer *f = w->informers[i];
+		bool listed = true, told = false;
+		for (size_t n = 0; n < f->n_streams; n++) {
+			listed = listed && (f->streams[n].listed || f->streams[n].dormant);
+			told = told || f->streams[n].told;
+		}
+		r.synced += listed;
+		r.ready = r.ready && (listed || told);
+	}
+	return r;
+}
+
+static void tell_readiness(const struct watcher *w, struct readiness *told)
+{
+	struct readiness now = readiness(w);
+	if (now.synced == told->synced && now.tables == told->tables && now.ready == told->ready)
+		return;
+	program_notify("STATUS=%zu of %zu tables synced", now.synced, now.tables);
+	if (now.ready && !told->ready) {
+		program_notify("READY=1");
+		log_info("ready", LOG_I("tables", now.tables), LOG_I("synced", now.synced));
+	}
+	now.ready = now.ready || told->ready; /* READY is said once */
+	*told = now;
+}
+
+/* ---- the loop ---- */
+
+static int64_t next_due(const struct watcher *w)
+{
+	int64_t due = MIN(broker_due_ns(w->broker), delivery_due_ns(w));
+	for (size_t i = 0; i < w->n_informers; i++)
+		for (size_t n = 0; n < w->informers[i]->n_streams; n++) {
+			const struct stream *s = &w->informers[i]->streams[n];
+			due = s->dormant || s->exchange ? due : MIN(due, s->due_ns);
+		}
+	return due;
+}
+
+static void act(struct watcher *w)
+{
+	int64_t now = w->acted_ns = clock_boottime_ns();
+	for (size_t i = 0; i < w->n_informers && !w->stopping; i++)
+		for (size_t n = 0; n < w->informers[i]->n_streams; n++)
+			stream_act(&w->informers[i]->streams[n], now);
+	broker_run(w->broker, now);
+	delivery_run(w, now);
+}
+
+static void wait_for(struct watcher *w, struct pollfd *fds, size_t n, int64_t until_ns)
+{
+	int64_t left = until_ns == INT64_MAX ? INT64_MAX : until_ns - clock_boottime_ns();
+	int timeout_ms = left <= 0 ? 0 : (int)MIN(left / NS_PER_MS + 1, INT64_C(60000));
+	http_run(w->http, fds, n, timeout_ms);
+}
+
+/* What is on its way is sent; what cannot be sent stays in the outbox for the next watcher. */
+static void flush(struct watcher *w, struct pollfd *fds)
+{
+	int64_t end = clock_boottime_ns() + FLUSH_NS;
+	while (broker_ready(w->broker) && (outbox_used(w->outbox) || !broker_idle(w->broker)) &&
+	       clock_boottime_ns() < end) {
+		act(w);
+		wait_for(w, fds, 2, MIN(end, MIN(broker_due_ns(w->broker), delivery_due_ns(w))));
+		struct signalfd_siginfo signal;
+		if (fds[1].revents && read(fds[1].fd, &signal, sizeof signal) == sizeof signal &&
+		    signal.ssi_signo != SIGHUP)
+			return; /* the second one ends at once */
+	}
+}
+
+void loop_run(struct watcher *w, int signals)
+{
+	struct pollfd fds[2] = {{.fd = broker_fd(w->broker), .events = POLLIN},
+				{.fd = signals, .events = POLLIN}};
+	struct readiness told = {.tables = SIZE_MAX};
+	int64_t watchdog = program_watchdog_ns(), kick = watchdog ? clock_boottime_ns() : INT64_MAX;
+	while (!w->stopping) {
+		act(w);
+		tell_readiness(w, &told);
+		wait_for(w, fds, 2, MIN(next_due(w), kick));
+		struct signalfd_siginfo signal;
+		if (fds[1].revents && read(signals, &signal, sizeof signal) == sizeof signal) {
+			if (signal.ssi_signo == SIGHUP)
+				reload(w);
+			else
+				w->stopping = true;
+		}
+		if (clock_boottime_ns() >= kick) {
+			program_notify("WATCHDOG=1");
+			kick = clock_boottime_ns() + watchdog;
+		}
+	}
+	program_notify("STOPPING=1");
+	log_info("stopping");
+	for (size_t i = 0; i < w->n_informers; i++)
+		for (size_t n = 0; n < w->informers[i]->n_streams; n++)
+			stream_stop(&w->informers[i]->streams[n]);
+	flush(w, fds);
+}
