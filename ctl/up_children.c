@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PARENT_IS PROGRAM_PARENT "="
+static const char parent_is[] = PROGRAM_PARENT "=";
 
 static void arg(char ***argv, char *text) /* takes text */
 {
@@ -110,7 +110,7 @@ static char **child_environment(void)
 {
 	static const char *const left_out[] = {
 	    "NOTIFY_SOCKET=", "WATCHDOG_USEC=",	 "WATCHDOG_PID=", "LISTEN_FDS=",
-	    "LISTEN_PID=",    "LISTEN_FDNAMES=", PARENT_IS};
+	    "LISTEN_PID=",    "LISTEN_FDNAMES=", parent_is};
 	size_t n = 0, kept = 0;
 	while (environ[n])
 		n++;
@@ -122,7 +122,7 @@ static char **child_environment(void)
 		if (keep)
 			env[kept++] = environ[i];
 	}
-	env[kept] = xasprintf(PARENT_IS "%d", (int)getpid());
+	env[kept] = xasprintf("%s%d", parent_is, (int)getpid());
 	return env;
 }
 
@@ -147,7 +147,7 @@ static int spawn(char *const *argv, pid_t *ret)
 	char **env = child_environment();
 	int rc = posix_spawn(ret, argv[0], &files, &attributes, argv, env);
 	for (size_t i = 0; env[i]; i++)
-		if (strncmp(env[i], PARENT_IS, strlen(PARENT_IS)) == 0)
+		if (strncmp(env[i], parent_is, strlen(parent_is)) == 0)
 			free(env[i]);
 	free(env);
 	posix_spawn_file_actions_destroy(&files);
