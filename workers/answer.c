@@ -173,7 +173,7 @@ static int parse_conditions(struct parse *p, const struct json *list)
 		if (condition_check(c, &rule) < 0)
 			return REFUSE(p, "%s%s", path, rule.text);
 		for (size_t i = 0; i < a->condition_count; i++)
-			if (span_eq(a->conditions[i].type, c->type))
+			if (c->type.at && span_eq(a->conditions[i].type, c->type))
 				return REFUSE(p, "%s.type: %.*s is in the list twice", path,
 					      SPAN_ARG(c->type));
 		a->condition_count++;

@@ -35,11 +35,11 @@ static void digest_node(struct digest *g, const struct doc_node *n)
 		doc_each (e, n)
 			digest_node(g, e);
 	} else if (n->count) {
-		const struct doc_node **sorted = xcalloc(n->count, sizeof(*sorted));
+		const struct doc_node **sorted = xcalloc(n->count, sizeof(void *));
 		size_t count = 0;
 		doc_each (m, n)
 			sorted[count++] = m;
-		qsort(sorted, count, sizeof(*sorted), by_key);
+		qsort(sorted, count, sizeof(void *), by_key);
 		for (size_t i = 0; i < count; i++) {
 			uint64_t len = sorted[i]->key.len;
 			mix(g, &len, sizeof(len));

@@ -6,13 +6,18 @@ static bool is_alnum(char c)
 	return isalnum((unsigned char)c);
 }
 
+static bool is_one_of(char c, const char *set)
+{
+	return c && strchr(set, c);
+}
+
 /* ([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9] */
 static bool is_type_name(struct span s)
 {
 	if (!s.len || !is_alnum(s.at[0]) || !is_alnum(s.at[s.len - 1]))
 		return false;
 	for (size_t i = 0; i < s.len; i++)
-		if (!is_alnum(s.at[i]) && !memchr("-_.", s.at[i], 3))
+		if (!is_alnum(s.at[i]) && !is_one_of(s.at[i], "-_."))
 			return false;
 	return true;
 }
@@ -44,7 +49,7 @@ static bool is_reason(struct span s)
 	if (!s.len || !isalpha((unsigned char)s.at[0]))
 		return false;
 	for (size_t i = 0; i < s.len; i++)
-		if (!is_alnum(s.at[i]) && s.at[i] != '_' && (i + 1 == s.len || !memchr(",:", s.at[i], 2)))
+		if (!is_alnum(s.at[i]) && s.at[i] != '_' && (i + 1 == s.len || !is_one_of(s.at[i], ",:")))
 			return false;
 	return true;
 }

@@ -52,28 +52,26 @@ struct host {
 	struct reads reads;
 
 	struct link link;
-	bool link_open, ever_ready;
+	int64_t watchdog_ns, watchdog_due_ns, drain_end_ns;
 	int signal_fd;
-	int64_t watchdog_ns, watchdog_due_ns;
-	bool draining, reload, exit;
-	int64_t drain_end_ns;
+	bool link_open, ever_ready, draining, reload, exit;
 
+	bool jail_announced; /* the broker has acknowledged a HELLO that names the jail */
 	struct jail *jail;
-	bool jail_announced; /* the broker has acknowledged a HELLO that names it */
 	struct process process;
 	struct coprocess coprocess;
-	enum kill_cause lost_killed; /* why the program that a lost jail took along was being killed */
 	int64_t backoff_ns, backoff_until_ns;
 	struct host_report reports[REPORT_COUNT];
+	enum kill_cause lost_killed; /* why the program that a lost jail took along was being killed */
 
 	enum host_state state;
 	struct wire grant; /* WIRE_TYPE_GRANT while a lease is held */
-	bool lease;	   /* false in RUNNING: it was lost, the attempt is being killed */
 	int64_t wake_ns;   /* of the state; INT64_MAX: none */
+	bool lease;	   /* false in RUNNING: it was lost, the attempt is being killed */
 
 	/* The attempt. */
-	char uid[33], key[KEY_MAX_LEN + 1];
 	bool finalizing, object_present;
+	char uid[33], key[KEY_MAX_LEN + 1];
 	struct environment env;
 	struct writer writer;
 	int64_t prepare_ns, run_ns;

@@ -153,8 +153,8 @@ int kinds_get(struct kinds *k, size_t watch, struct span namespace, struct span 
 	      struct err *err)
 {
 	for (int attempt = 0;; attempt++) {
-		struct cache *cache;
-		uint32_t table;
+		struct cache *cache = NULL;
+		uint32_t table = 0;
 		int r = kinds_table(k, watch, &cache, &table, err);
 		if (r < 0)
 			return r;
@@ -168,8 +168,8 @@ int kinds_walk(struct kinds *k, size_t watch, struct span owner_uid,
 	       int (*on_object)(void *ctx, struct span namespace, struct span name, struct span object),
 	       void *ctx, struct err *err)
 {
-	struct cache *cache;
-	uint32_t table;
+	struct cache *cache = NULL;
+	uint32_t table = 0;
 	int r = kinds_table(k, watch, &cache, &table, err);
 	if (r < 0)
 		return r;

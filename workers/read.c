@@ -276,7 +276,7 @@ int read_answer_line(struct reads *r, struct span line, const char *uid, struct 
 		return e;
 	_cleanup_(buf_done) struct buf answer = {.limit = READ_ANSWER_MAX};
 	struct err why = {0};
-	size_t watch;
+	size_t watch = 0;
 	if (q.namespace && !q.namespace[0]) {
 		free(q.namespace);
 		q.namespace = NULL;
