@@ -57,8 +57,28 @@ cat >/dev/null
 echo "slept for $RECONCILE_NAME" >&2
 echo '{"conditions":[{"type":"Ready","status":"True","reason":"Late"}],"children":[{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x-'"$RECONCILE_NAME"'"}}]}'
 E
+# Cluster-scoped, and without a status subresource.
+cat >"$dir/config/zone.yaml" <<'E'
+apiVersion: reconciled.dev/v1alpha1
+kind: Controller
+metadata: {name: zone}
+spec:
+  for: {apiVersion: example.com/v1, kind: Zone}
+  owns: [{apiVersion: v1, kind: ConfigMap, namespaces: [zone]}]
+  reconciler: {exec: {command: [./zone.sh]}}
+E
+names="$names zone"
+script zone.sh <<'E'
+#!/bin/sh
+cat >/dev/null
+case $RECONCILE_NAME in lost) ns= ;; *) ns='"namespace":"zone",' ;; esac
+echo '{"status":{"phase":"Up"},"events":[{"reason":"Seen"}],"children":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{'"$ns"'"name":"of-'"$RECONCILE_NAME"'"}}]}'
+E
 
 api_server
+api POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions '{"metadata":{"name":"zones.example.com"},"spec":{"group":"example.com",
+"scope":"Cluster","names":{"plural":"zones","singular":"zone","kind":"Zone"},"versions":[{"name":"v1","served":true,"storage":true,
+"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}' >/dev/null
 api POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions '{"metadata":{"name":"sites.example.com"},"spec":{"group":"example.com",
 "scope":"Namespaced","names":{"plural":"sites","singular":"site","kind":"Site"},"versions":[{"name":"v1","served":true,"storage":true,
 "subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}' >/dev/null
@@ -99,6 +119,17 @@ api PATCH "$sites/blog" '{"spec":{"bad":null}}' application/merge-patch+json >/d
 api DELETE "$sites/blog" >/dev/null
 ok "site: finalizer released" within 20 is "$sites/blog" .code 404
 says site 'line="site blog finalizing'
+
+# ---- cluster scope, and a kind without the status subresource ----
+
+zones=/apis/example.com/v1/zones
+api POST $zones '{"apiVersion":"example.com/v1","kind":"Zone","metadata":{"name":"west"}}' >/dev/null
+ok "zone: status in the object" within 20 is $zones/west .status.phase Up
+ok "zone: owns a child in a namespace" within 20 is /api/v1/namespaces/zone/configmaps/of-west '.metadata.ownerReferences[0].name' west
+ok "zone: its event is in default" within 20 sh -c "curl -sS '$server/apis/events.k8s.io/v1/namespaces/default/events' | jq -e '[.items[]|select(.regarding.name==\"west\")]|length > 0'"
+api POST $zones '{"apiVersion":"example.com/v1","kind":"Zone","metadata":{"name":"lost"}}' >/dev/null
+says zone 'key=lost .*outcome=ProtocolError.*children\[0\].metadata.namespace: missing'
+ok "zone: nothing of a refused answer is written" is $zones/lost .status null
 
 # ---- the object changes, or is replaced, while the reconciler is at it ----
 
