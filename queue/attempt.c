@@ -1,4 +1,5 @@
 #include "attempt.h"
+#include "program.h"
 
 enum { CENTISECOND = 10 * NS_PER_MS };
 
@@ -125,7 +126,7 @@ static struct attempt_plan plan(struct shm_detail *d, const struct wire_done *do
 	case WIRE_OUTCOME_CRASHED:
 	case WIRE_OUTCOME_OOM_KILLED: {
 		struct attempt_plan p = failure(d, done, rules, pending, bucket, random, now);
-		if (crashed_too_often(d, rules, now) && !changed)
+		if (crashed_too_often(d, rules, now) && !changed && !fault("quarantine"))
 			p = (struct attempt_plan){STATE_EVENT_PARK, SHM_WAIT_NONE, rules->park_for, false,
 						  SHM_RESULT_ERROR};
 		return p;

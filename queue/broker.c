@@ -69,6 +69,8 @@ static uint64_t seed(void)
 
 static int recover(struct broker *b, struct err *err)
 {
+	if (fault("region"))
+		return err_set(err, -EBADMSG, "a planted fault");
 	int rc = store_recover(&b->store, err);
 	if (rc == 0)
 		rc = workqueue_init(&b->wq, &b->store, seed(), err);
@@ -95,7 +97,8 @@ static int open_queue(struct broker *b, struct err *err)
 			    LOG_S("text", err->text));
 	if (state == REGION_RECOVERED) {
 		rc = recover(b, &why);
-		if (rc == 0)
+		b->recovered = rc == 0;
+		if (b->recovered)
 			return 0;
 		log_error("the queue region cannot be trusted and is made anew; every key is enqueued again",
 			  LOG_S("path", path), LOG_S("text", why.text));
@@ -166,8 +169,9 @@ int broker_open(struct broker *b, const struct program *program, struct err *err
 	rc = lease_recover(&b->leases, &b->wq, err);
 	if (rc < 0)
 		return rc;
-	log_info("recovered", LOG_I("incarnation", b->incarnation), LOG_I("keys", b->wq.index.keys),
-		 LOG_I("leases", b->leases.len), LOG_I("bytes", (uint64_t)b->store.blocks * SHM_BLOCK));
+	log_info(b->recovered ? "recovered" : "the queue begins empty", LOG_I("incarnation", b->incarnation),
+		 LOG_I("keys", b->wq.index.keys), LOG_I("leases", b->leases.len),
+		 LOG_I("bytes", (uint64_t)b->store.blocks * SHM_BLOCK));
 	broker_reap(b, b->started);
 	return 0;
 }
@@ -241,6 +245,8 @@ static void lease_is_over(void *ctx, uint32_t slot)
 static int timeout_ms(const struct broker *b, int64_t now, int64_t watchdog_at)
 {
 	int64_t next = MIN(workqueue_next(&b->wq, now), watchdog_at);
+	if (fault("twice"))
+		next = MIN(next, now + 50 * (int64_t)NS_PER_MS);
 	if (next == INT64_MAX)
 		return -1;
 	if (next <= now)
@@ -275,6 +281,7 @@ int broker_run(struct broker *b)
 		more = transport && read_requests(b);
 		now = clock_boottime_ns();
 		workqueue_tick(&b->wq, now, DUE_A_TURN, lease_is_over, &(struct over){b, now});
+		broker_break_leases(b, now);
 		broker_serve_all(b, now);
 		if (now >= watchdog_at) {
 			program_notify("WATCHDOG=1");

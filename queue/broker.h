@@ -26,7 +26,7 @@ struct broker {
 	struct reports reports;
 
 	int epoll, signals;
-	bool stopping;
+	bool stopping, recovered; /* recovered: the region was there */
 	int64_t patience; /* until then a lease that is over is not ended: a restarted broker hears out hosts
 			     that hold results */
 	int64_t full_logged; /* when a refused add was logged last */
@@ -62,6 +62,7 @@ int broker_end_lease(struct broker *b, const struct wire_done *done, const char 
 		     int64_t now); /* -ESTALE */
 void broker_lose_lease(struct broker *b, struct lease *l, const char *why, int64_t now);
 void broker_reap(struct broker *b, int64_t now); /* leases whose holders are proven dead */
+void broker_break_leases(struct broker *b, int64_t now);
 void broker_lease_over(struct broker *b, uint32_t slot, int64_t now);
 
 /* files.c: the controllers' files */

@@ -18,8 +18,9 @@ bool broker_grant(struct broker *b, struct peer *p, uint16_t controller, bool do
 {
 	const struct shm_controller *row = store_controller(&b->store, controller);
 	/* Without an init to watch, the death of what it runs could never be proven. */
-	if (b->stopping || !p->jail || procs_dead(p->host) || procs_dead(p->jail) ||
-	    strcmp(row->digest, p->digest) != 0)
+	if (b->stopping || (fault("broker") && b->recovered))
+		return false;
+	if (!p->jail || procs_dead(p->host) || procs_dead(p->jail) || strcmp(row->digest, p->digest) != 0)
 		return false;
 	const struct workqueue_holder holder = {p->host->pid, p->jail->pid, p->host->start, p->jail->start};
 	struct workqueue_grant g;
@@ -174,6 +175,8 @@ void broker_lose_lease(struct broker *b, struct lease *l, const char *why, int64
 
 void broker_reap(struct broker *b, int64_t now)
 {
+	if (fault("worker"))
+		return;
 	for (struct lease *l; (l = lease_next_dead(&b->leases));) {
 		const struct shm_detail *d = workqueue_lease(&b->wq, l->slot, l->generation);
 		log_info("lease ended by proven death", LOG_I("slot", l->slot),
@@ -181,6 +184,17 @@ void broker_reap(struct broker *b, int64_t now)
 			 LOG_I("jail", l->jail ? l->jail->pid : 0), LOG_I("dead_ns", now),
 			 LOG_I("lease_end_ns", d ? d->lease_end : 0), LOG_I("killed_ns", l->over_at));
 		broker_lose_lease(b, l, "its worker and everything in its jail are dead", now);
+	}
+}
+
+/* Only a planted fault ends a lease by time alone. */
+void broker_break_leases(struct broker *b, int64_t now)
+{
+	for (size_t i = b->leases.len; fault("twice") && i-- > 0;) {
+		struct lease *l = &b->leases.at[i];
+		const struct shm_detail *d = workqueue_lease(&b->wq, l->slot, l->generation);
+		if (d && now - d->granted_at > 100 * (int64_t)NS_PER_MS)
+			broker_lose_lease(b, l, "a planted fault", now);
 	}
 }
 

@@ -126,7 +126,8 @@ static void acknowledge_hello(struct broker *b, void *token, bool known, const s
 {
 	struct wire_loaded want[SHM_CONTROLLERS_MAX];
 	size_t n = 0;
-	for (size_t i = 0; h->role == WIRE_ROLE_WATCHER && i < h->loaded.len && n < SHM_CONTROLLERS_MAX;
+	for (size_t i = 0;
+	     h->role == WIRE_ROLE_WATCHER && !fault("region") && i < h->loaded.len && n < SHM_CONTROLLERS_MAX;
 	     i++) {
 		uint16_t row;
 		if (workqueue_find(&b->wq, h->loaded.at[i].controller, &row) == 0 &&

@@ -1,4 +1,5 @@
 #include "pause.h"
+#include "program.h"
 
 bool pause_lets(const struct shm_controller *c, uint32_t running, int64_t now)
 {
@@ -67,7 +68,7 @@ static void crashed(struct shm_controller *c, uint64_t key, struct span message,
 			return;
 	if (c->crashed_count < SHM_CRASHED_KEYS)
 		c->crashed[c->crashed_count++] = key;
-	if (c->crashed_count == SHM_CRASHED_KEYS && c->pause == SHM_PAUSE_NONE)
+	if ((c->crashed_count == SHM_CRASHED_KEYS || fault("isolation")) && c->pause == SHM_PAUSE_NONE)
 		begin(c, SHM_PAUSE_CRASHES, PAUSE_CRASHES_PROBE, message, now);
 }
 

@@ -1,4 +1,5 @@
 #include "change.h"
+#include "program.h"
 
 static void count(uint16_t *n)
 {
@@ -100,7 +101,7 @@ static enum state_event add_event(const struct shm_slot *s, const struct wire_ad
 		return STATE_EVENT_CHANGE;
 	if (s->state == SHM_STATE_WAITING && s->wait == SHM_WAIT_THROTTLED)
 		return STATE_EVENT_MERGE;
-	return key->primary_changed ? STATE_EVENT_CHANGE : STATE_EVENT_ADD;
+	return key->primary_changed && !fault("leave") ? STATE_EVENT_CHANGE : STATE_EVENT_ADD;
 }
 
 /* A raise puts the key at the end of its new band, unless it is served sooner where it is. */
