@@ -187,14 +187,19 @@ void broker_reap(struct broker *b, int64_t now)
 	}
 }
 
-/* Only a planted fault ends a lease by time alone. */
+/* Only a planted fault ends a lease by time alone: and then the next worker that asks gets the key. */
 void broker_break_leases(struct broker *b, int64_t now)
 {
 	for (size_t i = b->leases.len; fault("twice") && i-- > 0;) {
 		struct lease *l = &b->leases.at[i];
-		const struct shm_detail *d = workqueue_lease(&b->wq, l->slot, l->generation);
-		if (d && now - d->granted_at > 100 * (int64_t)NS_PER_MS)
-			broker_lose_lease(b, l, "a planted fault", now);
+		const struct shm_slot *s = store_slot(&b->store, l->slot);
+		struct wire_add_key key = {.priority = 1000, .cause = WIRE_CAUSE_OPERATOR};
+		enum shm_state state;
+		if (now - store_detail(&b->store, s->detail)->granted_at < 100 * (int64_t)NS_PER_MS)
+			continue;
+		store_key(&b->store, s, &key.namespace, &key.name);
+		workqueue_add(&b->wq, s->controller, &key, now, &state);
+		broker_lose_lease(b, l, "a planted fault", now);
 	}
 }
 
