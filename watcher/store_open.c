@@ -41,6 +41,31 @@ static bool index_sane(const struct store *s, uint64_t word)
 		aligned_inside(s, cache_index_offset(word), (UINT64_C(1) << cache_index_log2(word)) * 8));
 }
 
+static int by_offset(const void *a, const void *b)
+{
+	const struct cache_area *x = a, *y = b;
+	return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* Slots, indexes and the outbox must not lie upon each other: writing one would damage the other. */
+static bool parts_apart(const struct store *s)
+{
+	struct cache_header *h = store_header(s);
+	struct cache_area parts[CACHE_EXTENTS + CACHE_AREAS + 1];
+	size_t n = 0;
+	for (uint32_t i = 0; i < h->extents; i++)
+		parts[n++] =
+		    (struct cache_area){h->extent[i], CACHE_EXTENT_SLOTS * sizeof(struct cache_slot)};
+	for (uint32_t i = 0; i < h->areas; i++)
+		parts[n++] = h->area[i];
+	parts[n++] = (struct cache_area){h->outbox, h->outbox_entries * sizeof(struct cache_outbox_entry)};
+	qsort(parts, n, sizeof *parts, by_offset);
+	for (size_t i = 1; i < n; i++)
+		if (parts[i - 1].size > parts[i].offset - parts[i - 1].offset)
+			return false;
+	return true;
+}
+
 static int check_header(const struct store *s, struct err *why)
 {
 	struct cache_header *h = store_header(s);
@@ -54,9 +79,11 @@ static int check_header(const struct store *s, struct err *why)
 	for (uint32_t i = 0; i < areas; i++)
 		if (!aligned_inside(s, h->area[i].offset, h->area[i].size))
 			return err_set(why, -EPROTO, "the cache's indexes lie outside of it");
-	if (!h->outbox_entries ||
+	if (!h->outbox_entries || h->outbox_entries > OUTBOX_MAX ||
 	    !aligned_inside(s, h->outbox, h->outbox_entries * sizeof(struct cache_outbox_entry)))
 		return err_set(why, -EPROTO, "the cache has no outbox: its first start was cut short");
+	if (!parts_apart(s))
+		return err_set(why, -EPROTO, "parts of the cache lie upon each other");
 	for (size_t i = 0; i < CACHE_CONTROLLERS; i++)
 		h->controller[i].name[sizeof h->controller[i].name - 1] = 0;
 	return 0;

@@ -46,6 +46,12 @@ static void done(void)
 
 TestSuite(cache, .init = setup, .fini = done, .timeout = 60);
 
+static struct cache_header *store_header_of_test(struct store *s)
+{
+	return (struct cache_header *)(void *)((char *)store_controllers(s) -
+					       offsetof(struct cache_header, controller));
+}
+
 static int put_sized(const char *name, const char *uid, const char *version, const char *owner,
 		     size_t padding)
 {
@@ -385,6 +391,54 @@ Test(cache, long_table_names_stay_apart)
 	cr_assert_neq(ta, tb);
 	cr_assert_eq(cache_table(cache, a, &t), 0);
 	cr_assert_eq(t, ta);
+}
+
+static int ignore_one(void *ctx _unused_, struct span namespace _unused_, struct span name _unused_,
+		      struct span object _unused_)
+{
+	return 0;
+}
+
+/* Whatever stands in the files: readers do not crash, and the next writer takes it over or begins anew. */
+Test(cache, damage_anywhere_is_survived)
+{
+	uint64_t random = 1;
+	for (int round = 0; round < 150; round++) {
+		char name[32], path[128];
+		for (int i = 0; i < 30; i++) {
+			snprintf(name, sizeof name, "n%d", i);
+			put(name, "1", i % 2 ? "o1" : NULL);
+		}
+		uint64_t file = 0;
+		for (int i = 0; i < CACHE_SEGMENTS && !file; i++)
+			file = store_header_of_test(store)->segment_file[i];
+		store_close(store);
+		snprintf(path, sizeof path, round % 4 ? "%s/cache.shm" : "%s/cache-%llu.seg", folder,
+			 (unsigned long long)file);
+		int fd = open(path, O_RDWR);
+		cr_assert_geq(fd, 0);
+		off_t size = lseek(fd, 0, SEEK_END);
+		for (int k = 0; k < 1 + round % 40; k++) {
+			random = random * 6364136223846793005 + 1442695040888963407;
+			uint8_t byte = (uint8_t)(random >> 56);
+			/* Not the region's header: region_test has that. Half of them where words are that
+			 * lead elsewhere. */
+			uint64_t range = k % 2 ? 128 : (uint64_t)(MIN(size, 1 << 20) - REGION_PAGE);
+			off_t at = REGION_PAGE + (off_t)((random >> 16) % range);
+			cr_assert_eq(pwrite(fd, &byte, 1, at), 1);
+		}
+		close(fd);
+		uint32_t t = table;
+		struct buf b = {0};
+		(void)cache_table(cache, "v1 ConfigMap", &t);
+		(void)cache_get(cache, t, span_of("shop"), span_of("n7"), &b, &err);
+		(void)cache_walk(cache, t, span_of("o1"), ignore_one, NULL, &err);
+		(void)cache_walk(cache, t, span_of(""), ignore_one, NULL, &err);
+		buf_done(&b);
+		open_store(64 << 20);
+		cache_close(cache);
+		cr_assert_eq(cache_open(folder, &cache, &err), 0);
+	}
 }
 
 Test(cache, a_second_writer_is_refused)
