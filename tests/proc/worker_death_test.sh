@@ -29,6 +29,25 @@ E
 api_server
 everything
 
+# ---- what is refused before anything runs ----
+
+refused() { # STATUS PATTERN ARGUMENT...
+	want=$1 pattern=$2
+	shift 2
+	"$BIN/reconciled-worker" --config-dir "$dir/config" --runtime-dir "$dir/run" --region-dir "$dir/region" "$@" >"$dir/refused" 2>&1
+	[ $? = "$want" ] && grep -q -- "$pattern" "$dir/refused"
+}
+ok "no argument is wrong usage" refused 2 'CONTROLLER.N'
+ok "an instance has a number" refused 2 'CONTROLLER.N' hello
+ok "an instance has one dot" refused 2 'CONTROLLER.N' a.b.1
+ok "a controller that is in no file" refused 78 'no such controller.*nobody' nobody.1
+ok "a kubeconfig that is not there" refused 78 'kubeconfig cannot be used' --kubeconfig "$dir/nothing" hello.1
+cp "$dir/secret/kubeconfig" "$dir/config/kubeconfig"
+start beside reconciled-worker --config-dir "$dir/config" --kubeconfig "$dir/config/kubeconfig" hello.7
+says beside 'start failed.*lies in the folder of the controller file, which the reconciler sees'
+slay beside
+rm "$dir/config/kubeconfig"
+
 # ---- the broker goes and comes back ----
 
 map slow first

@@ -241,3 +241,38 @@ Test(answer, names_are_no_paths)
 	    -EPROTO);
 	cr_expect(strstr(err.text, "children[0].metadata.namespace"));
 }
+
+/* Whatever a program prints is taken or refused, with words, and leaves nothing behind (the sanitizers look).
+ */
+Test(answer, broken_at_random)
+{
+	static const char whole[] =
+	    "{\"apiVersion\":\"reconciled.dev/"
+	    "v1\",\"kind\":\"ReconcileResponse\",\"uid\":\"6f1c\",\"result\":{\"requeueAfter\":\"30s\","
+	    "\"priority\":7},"
+	    "\"status\":{\"a\":[1,2,{\"b\":null}]},\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\","
+	    "\"reason\":\"R\",\"message\":\"\\u00e4\"}],"
+	    "\"children\":[{\"apiVersion\":\"apps/"
+	    "v1\",\"kind\":\"Deployment\",\"metadata\":{\"name\":\"web\"},\"spec\":{}}],\"finalized\":false,"
+	    "\"events\":[{\"type\":\"Warning\",\"reason\":\"Bad\",\"message\":\"m\"}]}";
+	static const char noise[] = "{}[]\",:\\0u1e-.ntf \n\xff\x80";
+	char text[sizeof(whole)];
+	unsigned taken = 0, refused = 0;
+	for (unsigned i = 0; i < 20000; i++) {
+		memcpy(text, whole, sizeof(whole));
+		size_t len = i % 3 ? sizeof(whole) - 1 : (size_t)random_below(sizeof(whole));
+		for (uint64_t n = random_below(4); n; n--)
+			text[random_below(sizeof(whole) - 1)] = noise[random_below(sizeof(noise) - 1)];
+		struct answer_rules r = rules();
+		struct answer a;
+		struct err err = {0};
+		if (answer_parse((struct span){text, len}, &r, &a, &err) == 0) {
+			taken++;
+			answer_done(&a);
+		} else {
+			refused++;
+			cr_assert(err.text[0], "refused without a word: %.*s", (int)len, text);
+		}
+	}
+	cr_expect(taken > 100 && refused > 100, "%u taken, %u refused: no longer a test", taken, refused);
+}
