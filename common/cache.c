@@ -299,7 +299,7 @@ int cache_get(struct cache *c, uint32_t table, struct span namespace, struct spa
 	rc = probe(c, word_offset(offsetof(struct cache_header, name_index)),
 		   cache_name_hash(table, namespace, name));
 	struct wanted w = {.table = table, .namespace = &namespace, .name = &name};
-	struct cache_record head;
+	struct cache_record head = {0};
 	size_t before = out->len;
 	for (size_t i = 0; rc == 0 && i < c->n_found; i++)
 		rc = read_slot(c, c->found[i], &w, out, &head);
@@ -322,7 +322,7 @@ struct walk {
 /* 0: go on, 1: on_object ended it, or negative. */
 static int walk_slot(struct cache *c, const struct walk *k, uint32_t slot, int *ret_code)
 {
-	struct cache_record head;
+	struct cache_record head = {0};
 	struct buf *b = &c->scratch;
 	buf_reset(b);
 	int rc = read_slot(c, slot, &k->w, b, &head);

@@ -249,15 +249,14 @@ static void send_reports(struct broker *b)
 /* OK removes a report at the broker, and here once it is told. */
 static void forget_told(struct broker *b)
 {
-	for (size_t i = 0; i < b->n_reports && !b->reports_in_flight;) {
-		struct report *r = &b->reports[i];
-		if (!r->sent || r->state != WIRE_STATE_OK) {
-			i++;
-			continue;
-		}
-		report_done(r);
-		*r = b->reports[--b->n_reports];
+	size_t kept = 0;
+	for (size_t i = 0; i < b->n_reports && !b->reports_in_flight; i++) {
+		if (b->reports[i].sent && b->reports[i].state == WIRE_STATE_OK)
+			report_done(&b->reports[i]);
+		else
+			b->reports[kept++] = b->reports[i];
 	}
+	b->n_reports = b->reports_in_flight ? b->n_reports : kept;
 }
 
 /* ---- what comes ---- */

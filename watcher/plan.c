@@ -39,7 +39,7 @@ static int informer_new(struct watcher *w, const char *name, const struct config
 		i->n_streams++;
 	i->n_streams = MAX(i->n_streams, 1u);
 	i->streams = xcalloc(i->n_streams, sizeof *i->streams);
-	w->informers = xrealloc(w->informers, (w->n_informers + 1) * sizeof(*w->informers));
+	w->informers = xrealloc(w->informers, (w->n_informers + 1) * sizeof(void *));
 	w->informers[w->n_informers++] = i;
 	*ret = i;
 	return 0;
@@ -87,8 +87,7 @@ static struct refindex *use_references(struct informer *primary, const char *pat
 	struct refindex *r = refindex_new(path, err);
 	if (!r)
 		return NULL;
-	primary->references =
-	    xrealloc(primary->references, (primary->n_references + 1) * sizeof(*primary->references));
+	primary->references = xrealloc(primary->references, (primary->n_references + 1) * sizeof(void *));
 	primary->references[primary->n_references++] = r;
 	return r;
 }
@@ -156,7 +155,7 @@ static void link_subs(struct controller *c)
 {
 	for (size_t n = 0; n < c->n_subs; n++) {
 		struct informer *i = c->subs[n].informer;
-		i->subs = xrealloc(i->subs, (i->n_subs + 1) * sizeof(*i->subs));
+		i->subs = xrealloc(i->subs, (i->n_subs + 1) * sizeof(void *));
 		i->subs[i->n_subs++] = &c->subs[n];
 	}
 }
@@ -286,9 +285,9 @@ void plan_apply(struct watcher *w, struct config *config)
 		link_subs(&w->controllers[i]);
 	drop_unused(w);
 	store_tables_keep(w->store, keep_table, w);
-	for (uint8_t i = 0; i < CACHE_CONTROLLERS; i++)
-		if (old && !keep_index(w, i))
-			outbox_drop(w->outbox, i);
+	for (unsigned i = 0; old && i < CACHE_CONTROLLERS; i++)
+		if (!keep_index(w, (uint8_t)i))
+			outbox_drop(w->outbox, (uint8_t)i);
 	store_controllers_keep(w->store, keep_controller, w);
 	broker_reports_keep(w->broker, keep_report, w);
 	for (size_t i = 0; i < w->n_informers; i++) {

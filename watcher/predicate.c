@@ -78,6 +78,8 @@ static bool field_passes(const struct predicate *p, const struct object *before,
 {
 	const struct config_predicate *c = p->config;
 	const struct object *o = after ? after : before;
+	if (!o)
+		return false;
 	switch (c->op) {
 	case FIELD_IN:
 		return path_each(&p->path, o->json, is_one_of, c->values) == 1;
@@ -96,6 +98,8 @@ static bool field_passes(const struct predicate *p, const struct object *before,
 bool predicate_passes(const struct predicate *p, const struct object *before, const struct object *after)
 {
 	bool update = before && after;
+	if (!before && !after)
+		return false;
 	switch (p->type) {
 	case PREDICATE_AND:
 		for (size_t i = 0; i < p->count; i++)

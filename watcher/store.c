@@ -272,17 +272,17 @@ static int reserve(struct store *s, const struct cache_record *head, bool is_new
 int store_put(struct store *s, uint32_t table, const struct object *o, struct span json, uint32_t *ret_slot,
 	      struct err *err)
 {
-	struct cache_record head;
-	uint32_t index;
+	struct cache_record head = {0};
+	uint32_t index = 0;
 	bool is_new = !find(s, table, o->namespace, o->name, &index);
 	int rc = record_head(table, o, json, &head, err);
 	if (rc == 0)
 		rc = reserve(s, &head, is_new, err);
-	uint64_t place, old = 0;
-	char *at;
+	uint64_t place = 0, old = 0;
+	char *at = NULL;
 	if (rc == 0)
 		rc = store_space_take(s, cache_record_size(&head), &place, &at, err);
-	if (rc < 0)
+	if (rc != 0)
 		return rc;
 	record_write(at, &head, o, json);
 	if (is_new)
@@ -341,11 +341,11 @@ void store_usage(const struct store *s, struct store_usage *ret)
 struct cache_controller *store_controller(struct store *s, const char *name, uint8_t *ret_index)
 {
 	struct cache_controller *all = store_header(s)->controller, *free_one = NULL;
-	for (uint8_t i = 0; i < CACHE_CONTROLLERS; i++) {
+	for (unsigned i = 0; i < CACHE_CONTROLLERS; i++) {
 		if (!*all[i].name && !free_one) {
 			free_one = &all[i];
 		} else if (!strncmp(all[i].name, name, sizeof all[i].name)) {
-			*ret_index = i;
+			*ret_index = (uint8_t)i;
 			return &all[i];
 		}
 	}

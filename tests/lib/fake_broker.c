@@ -136,8 +136,8 @@ size_t fake_broker_count(const struct fake_broker *b, const char *controller, co
 	size_t n = 0;
 	for (size_t i = 0; i < b->n_keys; i++) {
 		const struct broker_key *k = &b->keys[i];
-		if (strcmp(k->controller, controller) || strcmp(k->namespace, namespace) ||
-		    strcmp(k->name, name))
+		if (strcmp(k->controller, controller) != 0 || strcmp(k->namespace, namespace) != 0 ||
+		    strcmp(k->name, name) != 0)
 			continue;
 		n++;
 		if (ret)

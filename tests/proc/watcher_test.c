@@ -164,7 +164,7 @@ static void expired(const char *how)
 	CHECK(k.primary_changed);
 	CHECK(rig_cache_says(MAPS, replaced, "\"second\"") && rig_cache_lacks(MAPS, gone) &&
 	      rig_cache_says(MAPS, changed, "gap"));
-	if (strcmp(how, "error410"))
+	if (strcmp(how, "error410") != 0)
 		CHECK(rig_logged("watch expired (410), relisting") > relists);
 	flush(how);
 	CHECK_MSG(rig_keys_of("maps") == 4, "%zu keys came, the unchanged were to stay", rig_keys_of("maps"));

@@ -44,7 +44,7 @@ static const char *keys_of(const struct config_watch *w, enum cache_scope scope,
 	struct object o = read_object(json);
 	mapping_init(&m, w, &website);
 	mapping_keys(&m, &o, &lookup, &k);
-	strcpy(text, k.all ? "ALL " : "");
+	snprintf(text, sizeof text, "%s", k.all ? "ALL " : "");
 	for (size_t i = 0; i < k.count; i++) {
 		struct span namespace, name;
 		keys_get(&k, i, &namespace, &name);
