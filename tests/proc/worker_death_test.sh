@@ -42,11 +42,9 @@ ok "an instance has a number" refused 2 'CONTROLLER.N' hello
 ok "an instance has one dot" refused 2 'CONTROLLER.N' a.b.1
 ok "a controller that is in no file" refused 78 'no such controller.*nobody' nobody.1
 ok "a kubeconfig that is not there" refused 78 'kubeconfig cannot be used' --kubeconfig "$dir/nothing" hello.1
-cp "$dir/secret/kubeconfig" "$dir/config/kubeconfig"
-start beside reconciled-worker --config-dir "$dir/config" --kubeconfig "$dir/config/kubeconfig" hello.7
-says beside 'start failed.*lies in the folder of the controller file, which the reconciler sees'
-slay beside
-rm "$dir/config/kubeconfig"
+cp "$dir/secret/kubeconfig" "$dir/config/access"
+ok "a kubeconfig where the reconciler looks" refused 78 "folder holds a kubeconfig" --kubeconfig "$dir/config/access" hello.1
+rm "$dir/config/access"
 
 # ---- the broker goes and comes back ----
 
