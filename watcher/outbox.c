@@ -1,7 +1,7 @@
 #include "outbox.h"
 
 enum { NONE = UINT32_MAX };
-enum place { FREE, WAITING, IN_FLIGHT };
+enum place { FREE, WAITING, IN_FLIGHT, DROPPED /* in flight, and nobody wants to know any more */ };
 
 struct outbox {
 	struct cache_outbox_entry *at;
@@ -223,7 +223,7 @@ uint32_t outbox_take(struct outbox *o, const bool *skip, uint32_t max, uint32_t 
 
 void outbox_ack(struct outbox *o, uint32_t entry)
 {
-	if (o->mine[entry].place != IN_FLIGHT)
+	if (o->mine[entry].place != IN_FLIGHT && o->mine[entry].place != DROPPED)
 		return;
 	o->in_flight--;
 	release(o, entry);
@@ -231,8 +231,10 @@ void outbox_ack(struct outbox *o, uint32_t entry)
 
 void outbox_return(struct outbox *o, uint32_t entry)
 {
-	if (o->mine[entry].place != IN_FLIGHT)
+	if (o->mine[entry].place != IN_FLIGHT) {
+		outbox_ack(o, entry);
 		return;
+	}
 	o->in_flight--;
 	struct outbox_key k;
 	outbox_view(o, entry, &k);
@@ -248,7 +250,10 @@ void outbox_drop(struct outbox *o, uint8_t controller)
 {
 	while (o->queues[controller].first != NONE)
 		release(o, dequeue(o, controller));
+	/* Those in flight are not used again before their answer has come. */
 	for (uint32_t i = 0; i < o->count; i++)
-		if (o->mine[i].place == IN_FLIGHT && o->at[i].controller == controller)
-			outbox_ack(o, i);
+		if (o->mine[i].place == IN_FLIGHT && o->at[i].controller == controller) {
+			o->mine[i].place = DROPPED;
+			atomic_store_explicit(&o->at[i].state, 0, memory_order_release);
+		}
 }

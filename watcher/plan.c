@@ -285,7 +285,7 @@ void plan_apply(struct watcher *w, struct config *config)
 		link_subs(&w->controllers[i]);
 	drop_unused(w);
 	store_tables_keep(w->store, keep_table, w);
-	for (unsigned i = 0; old && i < CACHE_CONTROLLERS; i++)
+	for (unsigned i = 0; i < CACHE_CONTROLLERS; i++)
 		if (!keep_index(w, (uint8_t)i))
 			outbox_drop(w->outbox, (uint8_t)i);
 	store_controllers_keep(w->store, keep_controller, w);

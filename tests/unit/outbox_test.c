@@ -133,6 +133,31 @@ Test(outbox, full_refuses_and_keeps_a_part_for_keys_that_must)
 	cr_assert_eq(outbox_put(outbox, &k, true), 0);
 }
 
+Test(outbox, a_late_answer_for_a_dropped_key_strikes_out_no_other)
+{
+	uint32_t e[2], f[ENTRIES];
+	put(0, "old", 0, false);
+	put(0, "older", 0, false);
+	cr_assert_eq(outbox_take(outbox, NULL, 2, e), 2);
+	outbox_drop(outbox, 0);
+	/* Their places are not given away while an answer may come. */
+	char name[16];
+	int n = 0;
+	for (; outbox_room(outbox, false); n++) {
+		snprintf(name, sizeof name, "n%d", n);
+		cr_assert_eq(put(0, name, 0, false), 0);
+	}
+	uint32_t taken = outbox_take(outbox, NULL, ENTRIES, f);
+	cr_assert_eq(taken, (uint32_t)n);
+	for (uint32_t i = 0; i < taken; i++)
+		cr_assert(f[i] != e[0] && f[i] != e[1]);
+	outbox_ack(outbox, e[0]);
+	outbox_return(outbox, e[1]);
+	cr_assert_eq(outbox_used(outbox), taken);
+	restart();
+	cr_assert_eq(outbox_waiting(outbox), taken);
+}
+
 Test(outbox, causes_that_find_no_room_are_left_out)
 {
 	char name[NAME_MAX_LEN + 1] = {0}, namespace[NAMESPACE_MAX_LEN + 1] = {0};
