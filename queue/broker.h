@@ -48,6 +48,8 @@ void broker_refuse(struct broker *b, struct peer *p, void *token, enum wire_refu
 void broker_refuse_digest(struct broker *b, struct peer *p, uint16_t row, void *token);
 
 /* grants.c: keys out, leases back */
+const char *broker_key(const struct broker *b, uint64_t slot,
+		       char text[KEY_MAX_LEN + 1]);		       /* "ns/name", "name" */
 void broker_serve(struct broker *b, uint16_t controller, int64_t now); /* parked hosts get what is ready */
 void broker_serve_all(struct broker *b, int64_t now);
 void broker_park(struct broker *b, struct peer *p, uint16_t controller, void *token);

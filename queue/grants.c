@@ -1,6 +1,15 @@
 /* Keys go out to hosts and come back. */
 #include "broker.h"
 
+const char *broker_key(const struct broker *b, uint64_t slot, char text[KEY_MAX_LEN + 1])
+{
+	struct span namespace, name;
+	store_key(&b->store, store_slot(&b->store, (uint32_t)slot), &namespace, &name);
+	snprintf(text, KEY_MAX_LEN + 1, SPAN_FMT "%s" SPAN_FMT, SPAN_ARG(namespace), namespace.len ? "/" : "",
+		 SPAN_ARG(name));
+	return text;
+}
+
 /* Spans of "kind\0namespace\0name". */
 static void split_object(struct span object, struct wire_add_key *ret)
 {
@@ -24,6 +33,7 @@ bool broker_grant(struct broker *b, struct peer *p, uint16_t controller, bool do
 		return false;
 	const struct workqueue_holder holder = {p->host->pid, p->jail->pid, p->host->start, p->jail->start};
 	struct workqueue_grant g;
+	char key[KEY_MAX_LEN + 1];
 	int rc = workqueue_grant(&b->wq, controller, &holder, now, &g);
 	if (rc < 0)
 		log_error("no room for a lease: the region is full; raise budgets.queue in reconciled.yaml",
@@ -57,9 +67,9 @@ bool broker_grant(struct broker *b, struct peer *p, uint16_t controller, bool do
 		if (g.causes[i].object.len)
 			split_object(g.causes[i].object, &reasons[i]);
 	}
-	log_debug("key granted", LOG_S("controller", row->name), LOG_SP("namespace", g.namespace),
-		  LOG_SP("name", g.name), LOG_I("slot", g.slot), LOG_I("generation", g.generation),
-		  LOG_I("host", p->host->pid), LOG_I("attempt", g.attempt));
+	log_debug("key granted", LOG_S("controller", row->name), LOG_S("key", broker_key(b, g.slot, key)),
+		  LOG_I("slot", g.slot), LOG_I("generation", g.generation), LOG_I("host", p->host->pid),
+		  LOG_I("attempt", g.attempt));
 	return true;
 }
 
@@ -122,9 +132,7 @@ int broker_end_lease(struct broker *b, const struct wire_done *done, const char 
 	if (!d)
 		return -ESTALE;
 	char key[KEY_MAX_LEN + 1];
-	struct span namespace, name;
-	store_key(&b->store, store_slot(&b->store, (uint32_t)done->slot), &namespace, &name);
-	snprintf(key, sizeof(key), SPAN_FMT "/" SPAN_FMT, SPAN_ARG(namespace), SPAN_ARG(name));
+	broker_key(b, done->slot, key); /* while there is one */
 	uint16_t row = store_slot(&b->store, (uint32_t)done->slot)->controller;
 	uint32_t was = store_controller(&b->store, row)->pause;
 	struct workqueue_end end;
@@ -179,7 +187,11 @@ void broker_reap(struct broker *b, int64_t now)
 		return;
 	for (struct lease *l; (l = lease_next_dead(&b->leases));) {
 		const struct shm_detail *d = workqueue_lease(&b->wq, l->slot, l->generation);
-		log_info("lease ended by proven death", LOG_I("slot", l->slot),
+		char key[KEY_MAX_LEN + 1];
+		log_info("lease ended by proven death",
+			 LOG_S("controller",
+			       store_controller(&b->store, store_slot(&b->store, l->slot)->controller)->name),
+			 LOG_S("key", broker_key(b, l->slot, key)), LOG_I("slot", l->slot),
 			 LOG_I("generation", l->generation), LOG_I("host", l->host ? l->host->pid : 0),
 			 LOG_I("jail", l->jail ? l->jail->pid : 0), LOG_I("dead_ns", now),
 			 LOG_I("lease_end_ns", d ? d->lease_end : 0), LOG_I("killed_ns", l->over_at));
@@ -209,15 +221,13 @@ void broker_lease_over(struct broker *b, uint32_t slot, int64_t now)
 	if (!l || now < b->patience)
 		return;
 	const struct shm_detail *d = workqueue_lease(&b->wq, l->slot, l->generation);
-	struct span namespace, name;
-	store_key(&b->store, store_slot(&b->store, slot), &namespace, &name);
+	char key[KEY_MAX_LEN + 1];
 	log_warning(
 	    "lease over, killing",
 	    LOG_S("controller", store_controller(&b->store, store_slot(&b->store, slot)->controller)->name),
-	    LOG_SP("namespace", namespace), LOG_SP("name", name), LOG_I("slot", slot),
-	    LOG_I("generation", l->generation), LOG_I("host", l->host ? l->host->pid : 0),
-	    LOG_I("jail", l->jail ? l->jail->pid : 0), LOG_I("now_ns", now),
-	    LOG_I("lease_end_ns", d ? d->lease_end : 0));
+	    LOG_S("key", broker_key(b, slot, key)), LOG_I("slot", slot), LOG_I("generation", l->generation),
+	    LOG_I("host", l->host ? l->host->pid : 0), LOG_I("jail", l->jail ? l->jail->pid : 0),
+	    LOG_I("now_ns", now), LOG_I("lease_end_ns", d ? d->lease_end : 0));
 	if (!l->over_at)
 		l->over_at = now;
 	procs_kill(l->host);

@@ -38,9 +38,7 @@ static void process(const struct broker *b, const struct peer *p, struct buf *ou
 	buf_puts(out, ",\"running\":");
 	if (l) {
 		char key[KEY_MAX_LEN + 1];
-		struct span namespace, name;
-		store_key(&b->store, store_slot(&b->store, l->slot), &namespace, &name);
-		snprintf(key, sizeof(key), SPAN_FMT "/" SPAN_FMT, SPAN_ARG(namespace), SPAN_ARG(name));
+		broker_key(b, l->slot, key);
 		buf_json_string(out, span_of(key));
 	} else {
 		buf_puts(out, "null");
