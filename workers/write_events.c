@@ -44,8 +44,10 @@ void write_events(struct writer *w, const struct answer *a)
 			plan = events_plan(w->events, &about, e, clock_boottime_ns());
 			r = plan.action == EVENT_CREATE ? send(w, &plan, &about, e, &s, &why) : 0;
 		}
+		/* Kubernetes 1.20 wants the events of cluster-scoped objects there, and says so in several
+		 * ways. */
 		if (r == -EINVAL && !about.namespace.len && !w->events->use_kube_system &&
-		    strstr(s.message, "kube-system")) {
+		    strstr(s.message, "namespace")) {
 			w->events->use_kube_system = true;
 			r = send(w, &plan, &about, e, &s, &why);
 		}

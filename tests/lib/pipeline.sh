@@ -1,5 +1,6 @@
 # The pipeline for shell tests: everything real, API server, broker, watcher, and one worker for each of many small controllers. To be read in
-# with `.`; BIN: the programs. A test names its controllers, calls `everything`, does things, and ends with `result`.
+# with `.`; BIN: the programs. With KUBE_SERVER, KUBE_CA, KUBE_ADMIN_TOKEN and KUBECONFIG set (the `env` of tests/kube/kube-up) that API server
+# is used instead of the built-in one. A test names its controllers, calls `everything`, does things, and ends with `result`.
 set -u
 BIN=${BIN:?}
 dir=$(mktemp -d "${TMPDIR:-/tmp}/worker_test.XXXXXX")
@@ -51,9 +52,10 @@ logged() { grep -q -- "$2" "$dir/log/$1"; } # NAME PATTERN
 says() { ok "$1: logs \"$2\"" within 30 logged "$1" "$2"; }
 count() { grep -c -- "$2" "$dir/log/$1"; }
 api() { # METHOD PATH [BODY [TYPE]]
-	curl -sS -m 10 -X "$1" "$server$2" ${3:+-H "Content-Type: ${4:-application/json}" --data-binary "$3"}
+	curl -sS -m 10 ${KUBE_SERVER:+--cacert "$KUBE_CA" -H "Authorization: Bearer $KUBE_ADMIN_TOKEN"} -X "$1" "$server$2" ${3:+-H "Content-Type: ${4:-application/json}" --data-binary "$3"}
 }
 field() { api GET "$1" | jq -er "$2"; } # PATH FILTER
+has() { api GET "$1" | jq -e "$2"; } # PATH FILTER: is it true?
 is() { [ "$(field "$1" "$2" 2>/dev/null)" = "$3" ]; }
 map() { # NAMESPACE NAME: a ConfigMap
 	api POST "/api/v1/namespaces/$1/configmaps" "{\"metadata\":{\"name\":\"$2\"},\"data\":{\"n\":\"${3:-0}\"}}" >/dev/null
@@ -75,9 +77,14 @@ script() { # NAME; content on stdin
 
 namespaces() { for n in $names; do api POST /api/v1/namespaces "{\"metadata\":{\"name\":\"$n\"}}" >/dev/null; done; }
 api_server() { # the API server, with the namespaces
-	start api reconciled-apiserver --listen "127.0.0.1:${1:-0}" --write-kubeconfig "$dir/secret/kubeconfig"
-	ok "the API server listens" within 20 test -s "$dir/secret/kubeconfig"
-	server=$(sed -n 's/.*server: "\(.*\)"/\1/p' "$dir/secret/kubeconfig")
+	if [ "${KUBE_SERVER:-}" ]; then
+		cp "$KUBECONFIG" "$dir/secret/kubeconfig"
+		server=$KUBE_SERVER
+	else
+		start api reconciled-apiserver --listen 127.0.0.1:0 --write-kubeconfig "$dir/secret/kubeconfig"
+		ok "the API server listens" within 20 test -s "$dir/secret/kubeconfig"
+		server=$(sed -n 's/.*server: "\(.*\)"/\1/p' "$dir/secret/kubeconfig")
+	fi
 	ok "the API server answers" within 20 api GET /version
 	namespaces
 }

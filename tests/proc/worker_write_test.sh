@@ -91,10 +91,11 @@ api POST $sites '{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name"
 ok "site: a child" within 20 is "$maps/blog-1" .data.title one
 ok "site: its owner" is "$maps/blog-0" '.metadata.ownerReferences[0].kind + (.metadata.ownerReferences[0].controller|tostring)' Sitetrue
 ok "site: status" within 20 is "$sites/blog" .status.pages 2
-ok "site: large numbers survive" sh -c "curl -sS '$server$sites/blog' | grep -q 9007199254740993"
+big_number() { api GET "$sites/blog" | grep -q 9007199254740993; }
+ok "site: large numbers survive" big_number
 ok "site: condition" is "$sites/blog" '.status.conditions[0] | .type + .status + .message + (.observedGeneration|tostring)' ReadyTrueone1
 ok "site: finalizer" is "$sites/blog" '.metadata.finalizers[0]' example.com/site
-ok "site: an event" within 20 sh -c "curl -sS '$server/apis/events.k8s.io/v1/namespaces/site/events' | jq -e '[.items[]|select(.reason==\"Deployed\")]|length > 0'"
+ok "site: an event" within 20 has /apis/events.k8s.io/v1/namespaces/site/events '[.items[]|select(.reason=="Deployed")]|length > 0'
 
 api PATCH "$sites/blog" '{"metadata":{"annotations":{"x":"1"}}}' application/merge-patch+json >/dev/null
 settled() { # the last attempt wrote nothing
@@ -126,7 +127,11 @@ zones=/apis/example.com/v1/zones
 api POST $zones '{"apiVersion":"example.com/v1","kind":"Zone","metadata":{"name":"west"}}' >/dev/null
 ok "zone: status in the object" within 20 is $zones/west .status.phase Up
 ok "zone: owns a child in a namespace" within 20 is /api/v1/namespaces/zone/configmaps/of-west '.metadata.ownerReferences[0].name' west
-ok "zone: its event is in default" within 20 sh -c "curl -sS '$server/apis/events.k8s.io/v1/namespaces/default/events' | jq -e '[.items[]|select(.regarding.name==\"west\")]|length > 0'"
+event_of() { # in one of the two namespaces that an API server takes for them
+	has /apis/events.k8s.io/v1/namespaces/default/events "[.items[]|select(.regarding.name==\"$1\")]|length > 0" ||
+		has /apis/events.k8s.io/v1/namespaces/kube-system/events "[.items[]|select(.regarding.name==\"$1\")]|length > 0"
+}
+ok "zone: its event" within 20 event_of west
 api POST $zones '{"apiVersion":"example.com/v1","kind":"Zone","metadata":{"name":"lost"}}' >/dev/null
 says zone 'key=lost .*outcome=ProtocolError.*children\[0\].metadata.namespace: missing'
 ok "zone: nothing of a refused answer is written" is $zones/lost .status null
@@ -152,9 +157,11 @@ ok "late: the new object has its own child" within 20 is /api/v1/namespaces/late
 
 # ---- the API server goes away in the middle ----
 
-site cut >/dev/null
-ok "late: running a third time" within 20 logged late 'attempt started.*late/cut'
-slay api
-says late 'key=late/cut .*outcome=Transient .*reason=WriteFailed cause="children: GET.*Connection refused'
+if [ -z "${KUBE_SERVER:-}" ]; then
+	site cut >/dev/null
+	ok "late: running a third time" within 20 logged late 'attempt started.*late/cut'
+	slay api
+	says late 'key=late/cut .*outcome=Transient .*reason=WriteFailed cause="children: GET.*Connection refused'
+fi
 
 result
