@@ -242,6 +242,8 @@ static void on_add(struct broker *b, struct peer *p, const struct wire_add *add,
 	size_t n = 0;
 	for (; n < add->keys.len; n++) {
 		enum shm_state state;
+		if (fault("ready"))
+			continue;
 		if (workqueue_add(&b->wq, row, &add->keys.at[n], now, &state) < 0)
 			break;
 		log_debug("key added", LOG_SP("controller", add->controller),

@@ -111,12 +111,21 @@ static int put_keys(struct sub *s, const struct change *c, const struct keys *ke
 	return 0;
 }
 
+/* The mapping whose changes a planted fault loses. */
+static bool ignored_by_fault(const struct sub *s, const struct change *c)
+{
+	bool update = c->before && c->after;
+	return (fault("spec") && update && s->mapping.type == MAP_SELF) ||
+	       (fault("drift") && update && s->mapping.type == MAP_OWNER) ||
+	       (fault("index") && s->mapping.type == MAP_INDEX);
+}
+
 static int announce(struct informer *i, const struct change *c, struct err *err)
 {
 	struct keys *keys = &i->watcher->keys;
 	for (size_t n = 0; n < i->n_subs; n++) {
 		struct sub *s = i->subs[n];
-		if (!passes(s, c))
+		if (!passes(s, c) || ignored_by_fault(s, c))
 			continue;
 		struct mapping_lookup lookup = lookup_of(s);
 		keys_reset(keys);
@@ -187,7 +196,7 @@ int informer_put(struct informer *i, struct span json, uint32_t epoch, struct co
 	struct change c = {.before = known ? &old : NULL, .after = &o, .priority = priority_of(epoch)};
 	/* New objects of a first list enter by the sweep that follows it. */
 	bool initial = epoch && !known && !store_table_synced(w->store, i->table);
-	rc = initial ? 0 : announce(i, &c, err);
+	rc = initial || (fault("watcher") && epoch) ? 0 : announce(i, &c, err);
 	if (rc == 0)
 		rc = store_changed(i, &o, epoch, err);
 	if (rc == 0)

@@ -1,6 +1,7 @@
 #include "gather.h"
 #include "children.h"
 #include "path.h"
+#include "program.h"
 
 int gather_object(struct kinds *k, struct request *r, struct err *err)
 {
@@ -163,6 +164,8 @@ int gather_rest(struct kinds *k, const struct config_controller *c, struct reque
 		const struct config_watch *w = &c->watches[i];
 		int e = 0;
 		if (w->is_owns ? !r->with_children : !r->with_related)
+			continue;
+		if (fault("secret") && strcmp(w->kind.kind, "Secret") == 0)
 			continue;
 		struct request_kind *into = (w->is_owns ? request_children : request_related)(r, &w->kind);
 		struct walk walk = {w, r, into, uid};

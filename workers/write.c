@@ -291,7 +291,8 @@ void write_answer(struct writer *w, const struct answer *a, bool finalizing, str
 	if (!w->gone && !w->fenced)
 		write_events(w, a);
 	/* A finalizer is released only when all that went before it was written. */
-	if (a->finalized && finalizing && w->controller->finalizer && !w->failures && !w->gone && !w->fenced)
+	if (a->finalized && finalizing && w->controller->finalizer && !w->failures && !w->gone &&
+	    !w->fenced && !fault("finalizer"))
 		remove_finalizer(w);
 	if (lost_object(w, r))
 		return;
