@@ -19,6 +19,6 @@ int access_init(struct access *a, const char *token_file, const char *cert_file,
 void access_done(struct access *a);
 /* Reads the token file again; the old token stays on failure. Any thread. */
 int access_reload(struct access *a, struct err *err);
-/* Whether the request comes from somebody who is allowed to. authorization: the header, or NULL. Any thread.
- */
+/* Whether the request comes from somebody who is allowed to. authorization: the header, or NULL. Any
+ * thread. */
 bool access_allowed(struct access *a, struct MHD_Connection *connection, const char *authorization);

@@ -130,8 +130,8 @@ void encode_list_head(struct buf *out, const struct view *v, enum form form, con
 void encode_item(struct buf *out, const struct view *v, enum form form, const struct object *o, int64_t now)
 {
 	switch (form) {
-	case FORM_OBJECT: /* items of built-in kinds carry no kind and version of their own, those of custom
-			     kinds do */
+	/* items of built-in kinds carry no kind and version of their own, those of custom kinds do */
+	case FORM_OBJECT:
 		members(out, v, o, !v->def->builtin);
 		break;
 	case FORM_METADATA:

@@ -47,8 +47,8 @@ static bool has_elements(const struct doc_node *n)
 	return n && n->child;
 }
 
-/* What the store looks at without parsing. The text is ours, so that the spans are found by structure alone.
- */
+/* What the store looks at without parsing. The text is ours, so that the spans are found by structure
+ * alone. */
 static void object_index(struct object *o, const struct doc_node *meta)
 {
 	o->metadata = json_get(o->text, "metadata");
@@ -260,8 +260,8 @@ void storage_remove(struct storage *s, struct object *o)
 
 /* ---- snapshots ---- */
 
-/* What one event after the wanted version replaced: the state of its key before it (NULL: it was not there).
- */
+/* What one event after the wanted version replaced: the state of its key before it (NULL: it was not
+ * there). */
 struct undo {
 	uint64_t rv;
 	struct object *then;

@@ -87,8 +87,8 @@ struct kind {
 	size_t n_objects, cap_objects;
 	struct event *ring;
 	size_t ring_cap, ring_len;
-	uint64_t ring_first; /* number of the oldest event in the ring; the next event will be ring_first +
-				ring_len */
+	/* number of the oldest event in the ring; the next event will be ring_first + ring_len */
+	uint64_t ring_first;
 	uint64_t ring_bytes;
 	uint64_t lost_rv; /* events up to this version are no longer in the ring */
 	pthread_cond_t changed;

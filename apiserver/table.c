@@ -164,8 +164,8 @@ static int64_t count_of(struct span container)
 	return n;
 }
 
-/* Values of another type than the column's are shown as their text: a table must not fail over an odd object.
- */
+/* Values of another type than the column's are shown as their text: a table must not fail over an odd
+ * object. */
 static void cell(struct buf *out, const char *type, struct span value, int64_t now)
 {
 	enum json_type is = value.at ? json_type_of(value) : JSON_NULL;

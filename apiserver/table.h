@@ -1,5 +1,5 @@
-/* Tables as kubectl prints them: columns with a path into the object, cells computed here. Pure; any thread.
- */
+/* Tables as kubectl prints them: columns with a path into the object, cells computed here. Pure; any
+ * thread. */
 #pragma once
 #include "call.h"
 

@@ -5,9 +5,9 @@
 
 enum watch_result {
 	WATCH_DATA, /* something was added to the buffer */
-	WATCH_IDLE, /* nothing until the time in *ret_until, or until watch_wait says that something happened
-		     */
-	WATCH_END,  /* close the stream (after what was added) */
+	/* nothing until the time in *ret_until, or until watch_wait says that something happened */
+	WATCH_IDLE,
+	WATCH_END, /* close the stream (after what was added) */
 };
 
 void watch_free(struct watch *w);

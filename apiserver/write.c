@@ -275,8 +275,8 @@ static void keep_other_parts(struct call *c, struct draft *w)
 	}
 }
 
-/* The desired state: all but metadata and status; for a custom kind without status subresource, status too.
- */
+/* The desired state: all but metadata and status; for a custom kind without status subresource, status
+ * too. */
 static bool spec_changed(struct call *c, const struct doc_node *before, const struct doc_node *after)
 {
 	struct doc *d = c->doc;

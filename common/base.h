@@ -76,8 +76,8 @@ static inline int take_fd(int *fd)
 	return taken;
 }
 
-/* Nanoseconds. BOOTTIME goes on while the host sleeps and is what leases and deadlines between processes use.
- */
+/* Nanoseconds. BOOTTIME goes on while the host sleeps and is what leases and deadlines between processes
+ * use. */
 int64_t clock_boottime_ns(void);
 int64_t clock_realtime_ns(void);
 enum { NS_PER_MS = 1000000, NS_PER_US = 1000 };

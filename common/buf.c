@@ -38,8 +38,8 @@ char *buf_room(struct buf *b, size_t n)
 	}
 	size_t need = b->len + n + 1;
 	if (need > b->cap) {
-		/* Half as much again: the sum of all copying stays linear, and old blocks can be used again.
-		 */
+		/* Half as much again: the sum of all copying stays linear, and old blocks can be used
+		 * again. */
 		size_t cap = MAX(need, b->cap + b->cap / 2 + 64);
 		char *data = realloc(b->data, cap);
 		if (!data) {

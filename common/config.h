@@ -45,8 +45,8 @@ enum config_predicate_type {
 	PREDICATE_RESOURCE_VERSION_CHANGED,
 	PREDICATE_LABEL_CHANGED,
 	PREDICATE_ANNOTATION_CHANGED,
-	PREDICATE_DEFAULT_CUSTOM, /* generation, labels, annotations, finalizers or deletionTimestamp changed
-				   */
+	/* generation, labels, annotations, finalizers or deletionTimestamp changed */
+	PREDICATE_DEFAULT_CUSTOM,
 	PREDICATE_LABEL_SELECTOR, /* selector in `text` */
 	PREDICATE_FIELD,	  /* path, and one of the ops below */
 };
@@ -65,8 +65,8 @@ enum config_map_type { MAP_SELF, MAP_OWNER, MAP_OWNER_OTHER, MAP_LABEL, MAP_ANNO
 struct config_watch { /* for, owns and watches alike, in the file's order: watch[0] is `for` */
 	struct config_kind kind;
 	struct config_predicate predicates;
-	bool predicates_given; /* false: the watcher puts the default for the kind, once it knows whether it
-				  is custom */
+	/* false: the watcher puts the default for the kind, once it knows whether it is custom */
+	bool predicates_given;
 	enum config_map_type map;	      /* `for`: SELF; `owns`: OWNER (of the controller's kind) */
 	bool match_every_owner;		      /* OWNER: any reference, not only controller: true */
 	char *map_key;			      /* label or annotation name; index: dotted path */
@@ -120,8 +120,8 @@ struct config {
 	struct config_main main;
 	struct config_controller *controllers; /* sorted by name */
 	size_t count;
-	struct config_errors
-	    errors; /* of controllers that were left out because their file is wrong, and warnings */
+	/* of controllers that were left out because their file is wrong, and warnings */
+	struct config_errors errors;
 };
 
 /* path: one file, or a folder: DIR/controllers.d/ *.yaml, *.yml, *.json if that exists (with
@@ -141,7 +141,7 @@ char *config_table_name(const struct config_kind *k);
 int parse_duration(const char *text, int64_t *ret_ns);
 int parse_quantity(const char *text, uint64_t *ret_bytes);
 int parse_u32(const char *text, uint32_t min, uint32_t max, uint32_t *ret);
-/* The other way, for people: "1h30m", "1s500ms", "0s" (the two largest parts); "256Mi", "1000". Return buf.
- */
+/* The other way, for people: "1h30m", "1s500ms", "0s" (the two largest parts); "256Mi", "1000". Return
+ * buf. */
 char *format_duration(int64_t ns, char buf[32]);
 char *format_quantity(uint64_t bytes, char buf[32]);

@@ -167,8 +167,8 @@ static struct doc_node *merge(struct doc *d, struct doc_where *w, struct doc_nod
 
 /* ---- removing ---- */
 
-/* Field sets at one place of the object: what the manager sets now, and what others own. NULL: nothing there.
- */
+/* Field sets at one place of the object: what the manager sets now, and what others own. NULL: nothing
+ * there. */
 struct owners {
 	const struct doc_node *now;
 	const struct doc_node **others;

@@ -30,8 +30,8 @@ struct span json_path(struct span object, ...) __attribute__((sentinel));
 /* The inside of a string value without escapes, as a span into the text; -ENODATA if absent or null, -EINVAL
  * if not a string or if it holds an escape (then use json_unescape). */
 int json_string_raw(struct span value, struct span *ret);
-/* Appends the unescaped text of a string value. \u0000 is refused (-EILSEQ), lone surrogates become U+FFFD.
- */
+/* Appends the unescaped text of a string value. \u0000 is refused (-EILSEQ), lone surrogates become
+ * U+FFFD. */
 int json_unescape(struct span value, struct buf *out);
 /* True only if value is a string that unescapes to exactly text. */
 bool json_string_is(struct span value, const char *text);
@@ -52,8 +52,8 @@ void json_copy_without(struct span object, const char *const *paths, struct buf 
 /* ---- stream ---- */
 
 enum json_stream_kind {
-	JSON_STREAM_LIST,  /* one object whose "items" are handed out one by one; every other member to
-			      on_member */
+	/* one object whose "items" are handed out one by one; every other member to on_member */
+	JSON_STREAM_LIST,
 	JSON_STREAM_WATCH, /* top-level values one after another, each handed to on_item */
 };
 

@@ -11,8 +11,9 @@ struct kube_resource {
 	char plural[64];
 	bool namespaced;
 	bool has_status; /* the status subresource is served */
-	bool custom;	 /* the kind comes from a CustomResourceDefinition (its group has a dot and is none of
-			    Kubernetes' own) */
+	/* the kind comes from a CustomResourceDefinition (its group has a dot and is none of Kubernetes'
+	 * own) */
+	bool custom;
 };
 
 /* "apps/v1" to group and version: -EINVAL if it is no such thing. */
@@ -25,8 +26,8 @@ int kube_discover(struct http_client *c, const char *api_version, const char *ki
 /* The two halves of it, for those who must not block: what to GET, and the kind in the body of a 200 (-ENOENT:
  * not in it; -EPROTO). */
 int kube_discovery_path(const char *api_version, struct buf *path, struct err *err);
-int kube_discovery_find(const char *api_version, const char *kind, struct span body, struct kube_resource *ret,
-			struct err *err);
+int kube_discovery_find(const char *api_version, const char *kind, struct span body,
+			struct kube_resource *ret, struct err *err);
 
 /* Appends "/apis/apps/v1/namespaces/NS/deployments/NAME/status". namespace may be absent (cluster scope, or
  * all namespaces for a list), name may be absent (the collection), subresource may be NULL. Segments are

@@ -1,5 +1,5 @@
-/* What kube.h has of pure functions: paths, selectors, versions. Linked by programs that speak no HTTP too.
- */
+/* What kube.h has of pure functions: paths, selectors, versions. Linked by programs that speak no HTTP
+ * too. */
 #include "json_scan.h"
 #include "kube.h"
 #include "names.h"

@@ -13,12 +13,11 @@ enum { FILE_MAX = 4 << 20 };
 /* ---- the struct ---- */
 
 /* Every text of struct kubeconfig: for copying and freeing. */
-#define TEXTS(X)                                                                                             \
-	X(source)                                                                                            \
-	X(server)                                                                                            \
-	X(namespace)                                                                                         \
-	X(ca_file) X(ca_data) X(cert_file) X(cert_data) X(key_file) X(key_data) X(token) X(token_file)       \
-	    X(user) X(password) X(tls_server_name) X(proxy_url) X(warnings)
+/* clang-format off */
+#define TEXTS(X)                                                                                           \
+	X(source) X(server) X(namespace) X(ca_file) X(ca_data) X(cert_file) X(cert_data) X(key_file)       \
+	X(key_data) X(token) X(token_file) X(user) X(password) X(tls_server_name) X(proxy_url) X(warnings)
+/* clang-format on */
 
 void kubeconfig_done(struct kubeconfig *k)
 {
@@ -80,8 +79,8 @@ static int read_file(const char *path, struct buf *out)
 	}
 }
 
-/* Relative to the folder of the file that names it, and absolute, so that a change of folder does not matter.
- */
+/* Relative to the folder of the file that names it, and absolute, so that a change of folder does not
+ * matter. */
 static char *resolve(const char *path, const char *named_in)
 {
 	if (*path == '/')

@@ -31,6 +31,6 @@ int kubeconfig_load(const char *explicit_path, const char *configured_path, stru
 		    struct err *err);
 void kubeconfig_done(struct kubeconfig *k);
 void kubeconfig_copy(struct kubeconfig *to, const struct kubeconfig *from);
-/* The in-cluster source alone; folder holds token, ca.crt and namespace, the address is in the environment.
- */
+/* The in-cluster source alone; folder holds token, ca.crt and namespace, the address is in the
+ * environment. */
 int kubeconfig_in_cluster(const char *folder, struct kubeconfig *ret, struct err *err);

@@ -14,8 +14,8 @@
 
 /* ---- folders ---- */
 
-/* A service of the system's manager, not of a user's: that one sets the same variables but is not process 1.
- */
+/* A service of the system's manager, not of a user's: that one sets the same variables but is not process
+ * 1. */
 static bool is_system_service(void)
 {
 	return getppid() == 1 && (getenv("INVOCATION_ID") || getenv("NOTIFY_SOCKET"));

@@ -96,10 +96,11 @@ uint64_t shm_queue_layout_hash(void)
 	    AT(shm_detail, lease_count),
 	    AT(shm_detail, lease_priority),
 	    AT(shm_detail, lease_flags),
-	    
+
 	    AT(shm_detail, lease_objects),
 	    AT(shm_detail, generation),
-	    AT(shm_detail, lease_added_at), AT(shm_detail, granted_at),
+	    AT(shm_detail, lease_added_at),
+	    AT(shm_detail, granted_at),
 	    AT(shm_detail, deadline),
 	    AT(shm_detail, lease_end),
 	    AT(shm_detail, host_start),

@@ -201,8 +201,8 @@ static int take_over(struct region *r, const struct region_spec *spec, struct er
 	if (pread(r->fd, &old, sizeof(old), 0) != (ssize_t)sizeof(old))
 		return err_set(err, -EIO, "cannot read the header of %s", r->path);
 	uint64_t allocated = atomic_load_explicit(&old.allocated, memory_order_relaxed);
-	/* A smaller budget than what is in use cannot be honoured: a region never shrinks while it is linked.
-	 */
+	/* A smaller budget than what is in use cannot be honoured: a region never shrinks while it is
+	 * linked. */
 	uint64_t max_size = MAX(spec->max_size, (allocated + REGION_PAGE - 1) / REGION_PAGE * REGION_PAGE);
 	int rc = map_writer(r, max_size, allocated, err);
 	if (rc < 0)

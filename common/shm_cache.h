@@ -46,8 +46,8 @@ enum {
 #define CACHE_SLOTS	   ((uint32_t)CACHE_EXTENTS * (uint32_t)CACHE_EXTENT_SLOTS)
 #define CACHE_OBJECT_MAX   (UINT64_C(32) << 20) /* bytes of one record; etcd's own default is 1.5 MiB */
 
-/* One watch. state: 0 free, else generation << 2 | CACHE_TABLE_SYNCED | CACHE_TABLE_USED, stored after name.
- */
+/* One watch. state: 0 free, else generation << 2 | CACHE_TABLE_SYNCED | CACHE_TABLE_USED, stored after
+ * name. */
 enum { CACHE_TABLE_USED = 1, CACHE_TABLE_SYNCED = 2 };
 struct cache_table {
 	_Atomic uint32_t state;

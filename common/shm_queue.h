@@ -33,10 +33,15 @@
 /* ---- words ---- */
 
 /* The life of a key. DIRTY is RUNNING with a pending part, and is shown as RUNNING. */
-#define SHM_STATES(X)                                                                                        \
-	X(NONE, "(none)")                                                                                    \
-	X(READY, "READY")                                                                                    \
-	X(WAITING, "WAITING") X(RUNNING, "RUNNING") X(DIRTY, "RUNNING") X(QUARANTINED, "QUARANTINED")
+/* clang-format off */
+#define SHM_STATES(X)                 \
+	X(NONE, "(none)")             \
+	X(READY, "READY")             \
+	X(WAITING, "WAITING")         \
+	X(RUNNING, "RUNNING")         \
+	X(DIRTY, "RUNNING")           \
+	X(QUARANTINED, "QUARANTINED")
+/* clang-format on */
 enum shm_state {
 #define X(NAME, text) SHM_STATE_##NAME,
 	SHM_STATES(X)
@@ -45,11 +50,16 @@ enum shm_state {
 };
 
 /* Why a key waits. */
-#define SHM_WAITS(X)                                                                                         \
-	X(NONE, "")                                                                                          \
-	X(BACKOFF, "backoff")                                                                                \
-	X(REQUEUE_AFTER, "requeueAfter")                                                                     \
-	X(REQUEUE, "requeue") X(NOT_READY, "NotReady") X(THROTTLED, "Throttled") X(CONFLICT, "Conflict")
+/* clang-format off */
+#define SHM_WAITS(X)                     \
+	X(NONE, "")                      \
+	X(BACKOFF, "backoff")            \
+	X(REQUEUE_AFTER, "requeueAfter") \
+	X(REQUEUE, "requeue")            \
+	X(NOT_READY, "NotReady")         \
+	X(THROTTLED, "Throttled")        \
+	X(CONFLICT, "Conflict")
+/* clang-format on */
 enum shm_wait {
 #define X(NAME, text) SHM_WAIT_##NAME,
 	SHM_WAITS(X)
@@ -58,11 +68,13 @@ enum shm_wait {
 };
 
 /* Why a controller gets no grants. */
-#define SHM_PAUSES(X)                                                                                        \
-	X(NONE, "")                                                                                          \
-	X(START, "its program cannot be started")                                                            \
-	X(CRASHES, "ten different keys crashed with no success in between")                                  \
+/* clang-format off */
+#define SHM_PAUSES(X)                                                       \
+	X(NONE, "")                                                         \
+	X(START, "its program cannot be started")                           \
+	X(CRASHES, "ten different keys crashed with no success in between") \
 	X(THROTTLED, "it asked to be throttled")
+/* clang-format on */
 enum shm_pause {
 #define X(NAME, text) SHM_PAUSE_##NAME,
 	SHM_PAUSES(X)
@@ -71,8 +83,13 @@ enum shm_pause {
 };
 
 /* Results as controller-runtime counts them. */
-#define SHM_RESULTS(X)                                                                                       \
-	X(SUCCESS, "success") X(ERROR, "error") X(REQUEUE, "requeue") X(REQUEUE_AFTER, "requeue_after")
+/* clang-format off */
+#define SHM_RESULTS(X)                    \
+	X(SUCCESS, "success")             \
+	X(ERROR, "error")                 \
+	X(REQUEUE, "requeue")             \
+	X(REQUEUE_AFTER, "requeue_after")
+/* clang-format on */
 enum shm_result {
 #define X(NAME, text) SHM_RESULT_##NAME,
 	SHM_RESULTS(X)
@@ -95,12 +112,18 @@ enum shm_block {
 };
 
 /* What happened to a key, in the history ring. */
-#define SHM_HAPPENED(X)                                                                                      \
-	X(ADDED, "added")                                                                                    \
-	X(MERGED, "merged")                                                                                  \
-	X(GRANTED, "granted")                                                                                \
-	X(DONE, "done") X(LOST, "lease ended") X(DUE, "due") X(QUARANTINED, "quarantined")                   \
-	    X(CLEARED, "quarantine left") X(DROPPED, "dropped")
+/* clang-format off */
+#define SHM_HAPPENED(X)               \
+	X(ADDED, "added")             \
+	X(MERGED, "merged")           \
+	X(GRANTED, "granted")         \
+	X(DONE, "done")               \
+	X(LOST, "lease ended")        \
+	X(DUE, "due")                 \
+	X(QUARANTINED, "quarantined") \
+	X(CLEARED, "quarantine left") \
+	X(DROPPED, "dropped")
+/* clang-format on */
 enum shm_happened {
 #define X(NAME, text) SHM_HAPPENED_##NAME,
 	SHM_HAPPENED(X)
@@ -111,17 +134,16 @@ enum shm_happened {
 /* ---- slots ---- */
 
 #define SHM_KEY_INLINE 25u
-#define SHM_SLOT_CHANGED                                                                                     \
-	1u /* flags: an add of the pending part said that the key's own object changed, or came from an      \
-	      operator */
+/* flags: an add of the pending part said that the key's own object changed, or came from an operator */
+#define SHM_SLOT_CHANGED 1u
 
 struct shm_slot {
 	_Atomic uint32_t seq; /* odd while it, its detail or their texts are being written */
 	uint8_t state;	      /* enum shm_state; NONE: free */
 	uint8_t wait;	      /* enum shm_wait, of a WAITING key */
 	uint16_t controller;  /* index into the table of controllers */
-	int64_t ready_at; /* READY: since; WAITING and QUARANTINED: until; DIRTY: when the pending part was
-			     added */
+	/* READY: since; WAITING and QUARANTINED: until; DIRTY: when the pending part was added */
+	int64_t ready_at;
 	int64_t added_at; /* pending part: its first add */
 	int32_t priority; /* pending part; RUNNING: what it was granted with */
 	uint32_t detail;  /* reference or 0 */
@@ -130,8 +152,8 @@ struct shm_slot {
 	uint8_t ends;	  /* pending part: first cause | last cause << 4 */
 	uint8_t flags;	  /* SHM_SLOT_* */
 	uint8_t namespace_len, name_len;
-	uint8_t key[SHM_KEY_INLINE]; /* namespace, then name; or, when longer, the reference (4 bytes) of a
-					text that holds both */
+	/* namespace, then name; or, when longer, the reference (4 bytes) of a text that holds both */
+	uint8_t key[SHM_KEY_INLINE];
 };
 _Static_assert(sizeof(struct shm_slot) == 64, "a slot is one cache line");
 #define SHM_SLOTS_PER_BLOCK (SHM_BLOCK / sizeof(struct shm_slot))
@@ -155,8 +177,8 @@ struct shm_detail {
 	int64_t backoff_until;	  /* end of the last backoff: a failure before it does not raise the next */
 	int64_t last_at;	  /* end of the last attempt */
 	int64_t quarantined_at;	  /* 0: is not */
-	uint16_t outcomes[16]; /* attempts that ended so since the last success, by enum wire_outcome; 65535
-				  is "or more" */
+	/* attempts that ended so since the last success, by enum wire_outcome; 65535 is "or more" */
+	uint16_t outcomes[16];
 	/* Times of the last crashes, timeouts and OOM kills, in 1/100 s: a ring. Where quarantine.crashes is
 	 * above its size: the first of a window and how many since; crash_next is SHM_CRASHES_MAX then. */
 	uint32_t crashes[SHM_CRASHES_MAX];
@@ -202,8 +224,8 @@ struct shm_controller {
 	int64_t pause_delay;
 	int64_t bucket; /* the token bucket: see limiter.c */
 	struct shm_controller_counters counters;
-	uint64_t
-	    crashed[SHM_CRASHED_KEYS]; /* hashes of the different keys that crashed since the last success */
+	/* hashes of the different keys that crashed since the last success */
+	uint64_t crashed[SHM_CRASHED_KEYS];
 	uint32_t crashed_count;
 	char pause_message[252];
 };
@@ -228,8 +250,8 @@ struct shm_history {
 	uint8_t outcome;  /* enum wire_outcome, of DONE and LOST */
 	uint8_t cause;	  /* enum wire_cause, of ADDED and MERGED */
 	uint8_t wait;	  /* enum shm_wait */
-	char text[64]; /* DONE: the beginning of reason and message; ADDED, MERGED: the object that caused it
-			*/
+	/* DONE: the beginning of reason and message; ADDED, MERGED: the object that caused it */
+	char text[64];
 };
 _Static_assert(sizeof(struct shm_history) == 128, "a history entry is two cache lines");
 
@@ -239,8 +261,8 @@ struct shm_queue_header {
 	uint64_t next_generation; /* of the next grant */
 	uint64_t history_at;	  /* offset of the ring */
 	uint64_t history_entries;
-	_Atomic uint64_t
-	    history_next; /* number of the next entry; at a start the writer looks for the true one */
+	/* number of the next entry; at a start the writer looks for the true one */
+	_Atomic uint64_t history_next;
 };
 
 /* New images of what one transition touches. Complete when bytes is not 0; copying it again does no harm. */

@@ -44,8 +44,8 @@ struct transport_event {
 	enum transport_event_type type;
 	struct transport_peer peer;
 	struct span bytes; /* REQUEST: valid until the next call of transport_server_next */
-	void *token; /* REQUEST: give it to transport_answer or transport_drop exactly once, at any later time
-		      */
+	/* REQUEST: give it to transport_answer or transport_drop exactly once, at any later time */
+	void *token;
 };
 enum transport_event_type transport_server_next(struct transport_server *s, struct transport_event *ret);
 /* Frees the token, always. A peer that has gone swallows the answer without an error: leases have other

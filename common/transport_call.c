@@ -1,5 +1,5 @@
-/* The blocking form of a request, for programs that ask once. Made of what transport.h offers to everybody.
- */
+/* The blocking form of a request, for programs that ask once. Made of what transport.h offers to
+ * everybody. */
 #include "transport.h"
 #include <poll.h>
 #include <sys/socket.h>

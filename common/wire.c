@@ -1,8 +1,8 @@
 #include "wire.h"
 #include <msgpack.h>
 
-/* ---- the table as data: what wire.def says, for one encoder and one decoder that serve every message ----
- */
+/* ---- the table as data: what wire.def says, for one encoder and one decoder that serve every message
+ * ---- */
 
 enum kind { KIND_U32, KIND_U64, KIND_I64, KIND_BOOL, KIND_TEXT, KIND_LIST };
 

@@ -13,12 +13,12 @@ enum { YAML_DOC_MAX = 4 << 20, YAML_DOC_NODES = 200000, YAML_DOC_DEPTH = 64 };
 enum yaml_type { YAML_SCALAR, YAML_SEQUENCE, YAML_MAPPING };
 struct yaml_doc_node {
 	enum yaml_type type;
-	size_t line, column;	   /* from 1; of what an alias stands for: the alias' place */
-	const char *text;	   /* scalar; holds no NUL */
-	bool quoted;		   /* or a block scalar: a string whatever it looks like */
-	bool binary;		   /* tagged !!binary */
-	bool duplicate;		   /* member of a mapping: an earlier one has the same key (only in
-				      yaml_doc_parse_lenient's trees) */
+	size_t line, column; /* from 1; of what an alias stands for: the alias' place */
+	const char *text;    /* scalar; holds no NUL */
+	bool quoted;	     /* or a block scalar: a string whatever it looks like */
+	bool binary;	     /* tagged !!binary */
+	/* member of a mapping: an earlier one has the same key (only in yaml_doc_parse_lenient's trees) */
+	bool duplicate;
 	struct yaml_doc_node *key; /* member of a mapping: its key, a scalar */
 	struct yaml_doc_node *child, *next;
 };

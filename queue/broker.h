@@ -27,8 +27,9 @@ struct broker {
 
 	int epoll, signals;
 	bool stopping, recovered; /* recovered: the region was there */
-	int64_t patience; /* until then a lease that is over is not ended: a restarted broker hears out hosts
-			     that hold results */
+	/* until then a lease that is over is not ended: a restarted broker hears out hosts that hold
+	 * results */
+	int64_t patience;
 	int64_t full_logged; /* when a refused add was logged last */
 	struct buf out;	     /* for encoding answers */
 };

@@ -26,8 +26,8 @@ struct procs {
 int procs_get(struct procs *ps, uint32_t pid, uint64_t start, struct proc **ret, struct err *err);
 struct proc *procs_share(struct proc *p);	  /* one more reference; NULL is fine */
 void procs_put(struct procs *ps, struct proc *p); /* NULL is fine */
-/* Call it when epoll reports anything of PROCS_EVENT, until it is NULL: one that is newly found to be dead.
- */
+/* Call it when epoll reports anything of PROCS_EVENT, until it is NULL: one that is newly found to be
+ * dead. */
 struct proc *procs_next_dead(struct procs *ps);
 /* SIGKILL to exactly that process. Nothing happens to a dead one. */
 void procs_kill(struct proc *p);

@@ -291,8 +291,8 @@ void store_release_detail(struct store *st, uint32_t ref)
 	release(st, ref);
 }
 
-/* Copies the images of a valid record to their places. May be done again after it was interrupted anywhere.
- */
+/* Copies the images of a valid record to their places. May be done again after it was interrupted
+ * anywhere. */
 static void apply(struct store *st)
 {
 	struct shm_redo *redo = redo_of(st);

@@ -32,8 +32,8 @@ static struct span cause_object(const struct wire_add_key *key, char room[CAUSE_
 	return (struct span){room, n};
 }
 
-/* Causes are a hint (`reasons`), so where the region has no cell for one it is left out and the add stands.
- */
+/* Causes are a hint (`reasons`), so where the region has no cell for one it is left out and the add
+ * stands. */
 static void remember_cause(struct workqueue *wq, struct change *ch, const struct wire_add_key *key)
 {
 	char room[CAUSE_MOST];

@@ -89,12 +89,12 @@ int workqueue_add(struct workqueue *wq, uint16_t controller, const struct wire_a
  * cell for its lease. */
 int workqueue_grant(struct workqueue *wq, uint16_t controller, const struct workqueue_holder *holder,
 		    int64_t now, struct workqueue_grant *ret);
-/* The lease {slot, generation} ends with a result. -ESTALE: there is none such (any more), nothing changed.
- */
+/* The lease {slot, generation} ends with a result. -ESTALE: there is none such (any more), nothing
+ * changed. */
 int workqueue_done(struct workqueue *wq, const struct wire_done *done, int64_t now,
 		   struct workqueue_end *ret);
-/* It ends without one: the holder is proven dead, or lost it. The key is ready at once, uncharged. -ESTALE.
- */
+/* It ends without one: the holder is proven dead, or lost it. The key is ready at once, uncharged.
+ * -ESTALE. */
 int workqueue_lost(struct workqueue *wq, uint32_t slot, uint64_t generation, int64_t now,
 		   struct workqueue_end *ret);
 

@@ -1,6 +1,6 @@
 /* The watcher's connection to the queue broker: HELLO first, then ADD, REPORT and SWEPT, several in flight.
- * What is lost with the connection is told to the owner, who sends it again after the next HELLO. One thread.
- */
+ * What is lost with the connection is told to the owner, who sends it again after the next HELLO. One
+ * thread. */
 #pragma once
 #include "wire.h"
 

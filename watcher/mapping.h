@@ -51,8 +51,8 @@ struct mapping_lookup {
 	enum cache_scope for_scope; /* of the `for` kind */
 };
 
-/* Adds the keys of the object. While the scope of the `for` kind is unknown keys cannot be made: all is set.
- */
+/* Adds the keys of the object. While the scope of the `for` kind is unknown keys cannot be made: all is
+ * set. */
 void mapping_keys(const struct mapping *m, const struct object *o, const struct mapping_lookup *lookup,
 		  struct keys *out);
 

@@ -49,8 +49,8 @@ struct reflector_output reflector_next(struct reflector *r, const struct reflect
 	case REFLECTOR_SERVED:
 		return go(r, REFLECTOR_LIST, 0);
 	case REFLECTOR_NOT_SERVED:
-		if (r->phase != REFLECTOR_DISCOVER) /* it was served a moment ago: look at once, but never in
-						       a tight loop */
+		/* it was served a moment ago: look at once, but never in a tight loop */
+		if (r->phase != REFLECTOR_DISCOVER)
 			return go(r, REFLECTOR_DISCOVER, backoff(r, in));
 		wait = backoff(r, in);
 		return go(r, REFLECTOR_DISCOVER, MAX(MIN(wait, DISCOVER_NS), in->retry_after_ns));

@@ -24,8 +24,8 @@ struct store {
 	struct region region;
 	uint64_t budget;
 	uint64_t allocated; /* cache.shm and segments */
-	uint64_t
-	    segment_cap; /* of new segments: the budget bounds it, so that one can be emptied into another */
+	/* of new segments: the budget bounds it, so that one can be emptied into another */
+	uint64_t segment_cap;
 	struct store_segment *segments; /* CACHE_SEGMENTS */
 	uint32_t open;			/* segment that is being filled; CACHE_SEGMENTS: none */
 	struct store_index_state index[STORE_INDEXES];

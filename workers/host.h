@@ -8,8 +8,8 @@
 #include "request.h"
 #include "write.h"
 
-/* What the host is at. The link to the broker has its own state (link.h): any of these may meet any of those.
- */
+/* What the host is at. The link to the broker has its own state (link.h): any of these may meet any of
+ * those. */
 #define HOST_STATES(X)                                                                                       \
 	X(STARTING, "starting") /* the jail, and a coprocess up to its Hello */                              \
 	X(BACKOFF, "backoff")	/* that failed: waiting to try again */                                      \

@@ -22,14 +22,15 @@ enum jail_type {
 	JAIL_INIT =
 	    1,	    /* launcher -> host: value = pid of init as the host sees it; one descriptor, its pidfd */
 	JAIL_READY, /* init -> host */
-	JAIL_FAILED,  /* launcher or init -> host: text = what could not be set up or kept up, and what to do
-		       */
-	JAIL_SPAWN,   /* host -> init: text = argc strings of argv, then those of the environment; three
-			 descriptors */
+	/* launcher or init -> host: text = what could not be set up or kept up, and what to do */
+	JAIL_FAILED,
+	/* host -> init: text = argc strings of argv, then those of the environment; three descriptors */
+	JAIL_SPAWN,
 	JAIL_STARTED, /* init -> host: value = 0 or errno */
 	JAIL_KILL,    /* host -> init: value = signal; ignored when no program runs */
-	JAIL_ENDED, /* init -> host: value = wait status, usage, left = processes that outlived the main one,
-		       text = their names */
+	/* init -> host: value = wait status, usage, left = processes that outlived the main one, text =
+	 * their names */
+	JAIL_ENDED,
 };
 
 /* The descriptor that the jail's control socket has in the launcher and in init. */
@@ -49,6 +50,6 @@ struct jail_msg {
  * Negative errno. */
 int jail_msg_send(int sock, const struct jail_msg *m, size_t text, const int *fds, size_t n, int flags);
 /* Receives one message; returns its bytes of text. -EPIPE: the other end is gone; -EAGAIN with MSG_DONTWAIT;
- * -EPROTO: cut, or not a message. ret_fds: three, close-on-exec, -1 where none came; the caller closes them.
- */
+ * -EPROTO: cut, or not a message. ret_fds: three, close-on-exec, -1 where none came; the caller closes
+ * them. */
 ssize_t jail_msg_recv(int sock, struct jail_msg *m, int ret_fds[JAIL_FDS], int flags);

@@ -64,8 +64,8 @@ struct jail_event {
 	int status;	     /* ENDED: as waitpid() gives it */
 	struct rusage usage; /* ENDED */
 	unsigned left;	     /* ENDED: how many processes outlived the main one; they are gone now */
-	char text[1024]; /* ENDED: their names, "sleep(12) sh(13)", cut at the room; GONE: why, if the jail
-			    said so */
+	/* ENDED: their names, "sleep(12) sh(13)", cut at the room; GONE: why, if the jail said so */
+	char text[1024];
 };
 /* Takes one event without waiting: 1, or 0 when there is none now. GONE is repeated for ever: the jail ended,
  * and what ran in it. */

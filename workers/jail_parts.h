@@ -32,8 +32,8 @@ struct jail_setup {
 	const char *work;
 	bool without[PART_COUNT];
 	bool network_host;
-	bool bare; /* test builds: a plain process group in the place of the jail, to show what the jail is
-		      for */
+	/* test builds: a plain process group in the place of the jail, to show what the jail is for */
+	bool bare;
 	uint64_t cpu_s, files, processes, data_bytes; /* 0: no limit */
 	uid_t uid;
 	gid_t gid;

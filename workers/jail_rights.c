@@ -80,8 +80,8 @@ void jail_child_limits(void)
 
 /* A list of what is refused, not of what is allowed: any language's runtime must start, and the namespaces
  * hold without it. What is refused is what would leave state behind, reach init, which has the same uid, or
- * add much kernel to attack. A call of another architecture (int 0x80, x32) is killed: libseccomp's default.
- */
+ * add much kernel to attack. A call of another architecture (int 0x80, x32) is killed: libseccomp's
+ * default. */
 static const char *const refused[] = {
     "ptrace",
     "process_vm_readv",

@@ -23,8 +23,8 @@ struct lines {
 typedef void (*lines_emit)(void *ctx, struct span line);
 
 void lines_init(struct lines *l, int64_t now_ns);
-/* Cuts at newlines; emit is called for each line that may be logged. Carriage returns and trailing blanks go.
- */
+/* Cuts at newlines; emit is called for each line that may be logged. Carriage returns and trailing blanks
+ * go. */
 void lines_feed(struct lines *l, struct span bytes, int64_t now_ns, lines_emit emit, void *ctx);
 /* The end: a last line without newline counts. */
 void lines_flush(struct lines *l, int64_t now_ns, lines_emit emit, void *ctx);

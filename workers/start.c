@@ -29,8 +29,8 @@ static bool in_list(char **list, const char *path)
 	return false;
 }
 
-/* What is not there needs no mask; what the controller shows by name stays shown: who wrote that decided so.
- */
+/* What is not there needs no mask; what the controller shows by name stays shown: who wrote that decided
+ * so. */
 static void hide(struct paths *p, const struct config_controller *c, const char *path)
 {
 	char *real = path ? realpath(path, NULL) : NULL;

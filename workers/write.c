@@ -167,8 +167,8 @@ static bool make_finalizer(struct writer *w, void *ctx, struct buf *out)
 	return finalizer_patch(w->doc, w->object, w->controller->finalizer, present, out);
 }
 
-/* What became of the attempt when the object is not what it was, or the lease not ours. True: it is decided.
- */
+/* What became of the attempt when the object is not what it was, or the lease not ours. True: it is
+ * decided. */
 static bool lost_object(struct writer *w, struct result *r)
 {
 	if (w->fenced)

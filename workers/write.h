@@ -22,15 +22,15 @@ struct writer {
 	void *ctx;
 
 	struct doc *doc;
-	const struct doc_node *object; /* the key's, as last seen: the request's, then what the API server
-					  answered; NULL: none */
-	int64_t generation;	       /* of the object that the reconciler saw; -1: none */
-	bool gone;		       /* it was deleted, or another has its name: nothing more is written */
-	bool fenced;		       /* the lease ended: nothing more is written */
-	unsigned failures;	       /* failed writes of this answer */
-	int64_t retry_after_ms;	       /* the longest that the API server asked for; -1: none */
-	char failed[768];	       /* the first failure */
-	unsigned requests;	       /* of this attempt */
+	/* the key's, as last seen: the request's, then what the API server answered; NULL: none */
+	const struct doc_node *object;
+	int64_t generation;	/* of the object that the reconciler saw; -1: none */
+	bool gone;		/* it was deleted, or another has its name: nothing more is written */
+	bool fenced;		/* the lease ended: nothing more is written */
+	unsigned failures;	/* failed writes of this answer */
+	int64_t retry_after_ms; /* the longest that the API server asked for; -1: none */
+	char failed[768];	/* the first failure */
+	unsigned requests;	/* of this attempt */
 };
 
 /* object: JSON, "" for none. */

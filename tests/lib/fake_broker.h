@@ -1,5 +1,5 @@
-/* A queue broker inside a process test: takes what a watcher sends, remembers it, and misbehaves on demand.
- */
+/* A queue broker inside a process test: takes what a watcher sends, remembers it, and misbehaves on
+ * demand. */
 #pragma once
 #include "check.h"
 #include "wire.h"

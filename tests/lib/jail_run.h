@@ -35,6 +35,6 @@ size_t processes_with(const char *marker);
 /* Runs this test's own program with one argument more, as ORDINARY_UID, from a copy that this user can read,
  * and waits for it. True if it exited with 0. Only for root. */
 bool again_as_user(const char *argument);
-/* Copies of our own program and reconciled-jail in the test's folder, readable by anybody; the path of ours.
- */
+/* Copies of our own program and reconciled-jail in the test's folder, readable by anybody; the path of
+ * ours. */
 const char *own_copy(void);

@@ -4,8 +4,8 @@
  *
  * FOLDER was prepared: wd/ (its working directory; with kubeconfig and keys/, hidden), open/ (mode 777, shown
  * read-only, with a mount open/sub below), secret/ (not shown). SOCKET: a UNIX socket of the host, by path
- * and as an abstract name; PORT: a TCP one on 127.0.0.1; HOST: a process of the host; PROCESSES: the limit.
- */
+ * and as an abstract name; PORT: a TCP one on 127.0.0.1; HOST: a process of the host; PROCESSES: the
+ * limit. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -22,8 +22,8 @@ static bool wait_readable(int fd, int timeout_ms)
 	return poll(&p, 1, timeout_ms) > 0;
 }
 
-/* A client of this process that hands over what waits while a server is waited for: both are one thread here.
- */
+/* A client of this process that hands over what waits while a server is waited for: both are one thread
+ * here. */
 static struct transport_client *pumped;
 
 /* The next event of a type, at most 10 s; others on the way are thrown away. */

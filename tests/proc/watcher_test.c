@@ -112,10 +112,8 @@ static void bookmarks_move_the_resume_point(void)
 {
 	struct buf rv = {0};
 	rig_control(
-	    "{\"op\":\"put\",\"kind\":\"Secret\",\"namespace\":\"shop\",\"name\":\"other\"}"); /* moves the
-												  version, not
-												  this watch
-												*/
+	    /* moves the version, not this watch */
+	    "{\"op\":\"put\",\"kind\":\"Secret\",\"namespace\":\"shop\",\"name\":\"other\"}");
 	int64_t at = rig_version_now();
 	rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"bookmark\"}");
 	rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"end\"}");

@@ -242,8 +242,8 @@ Test(answer, names_are_no_paths)
 	cr_expect(strstr(err.text, "children[0].metadata.namespace"));
 }
 
-/* Whatever a program prints is taken or refused, with words, and leaves nothing behind (the sanitizers look).
- */
+/* Whatever a program prints is taken or refused, with words, and leaves nothing behind (the sanitizers
+ * look). */
 Test(answer, broken_at_random)
 {
 	static const char whole[] =

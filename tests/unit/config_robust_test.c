@@ -22,8 +22,8 @@ static const char *const seeds[] = {
     "{\"apiVersion\": \"v1\", \"kind\": \"Pod\"}, \"reconciler\": {\"exec\": {\"command\": [\"x\"]}}}}\n",
 };
 
-/* One to four edits: a byte changed, a part taken out, doubled, or replaced by a piece that means something.
- */
+/* One to four edits: a byte changed, a part taken out, doubled, or replaced by a piece that means
+ * something. */
 static size_t mutate(char *text, size_t len, size_t room)
 {
 	static const char *const pieces[] = {

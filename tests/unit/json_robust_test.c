@@ -139,8 +139,8 @@ static void try_lookups(struct span text)
 	buf_done(&out);
 }
 
-/* The lookups are for checked text; on any other their answers mean nothing, but they end and stay within it.
- */
+/* The lookups are for checked text; on any other their answers mean nothing, but they end and stay within
+ * it. */
 static void try_lookups_unchecked(struct span text)
 {
 	struct span key, value;

@@ -139,8 +139,8 @@ Test(wire, every_truncation_is_refused)
 		}
 }
 
-/* Whatever a byte is changed to, the message is refused, or it decodes to one that encodes and decodes again.
- */
+/* Whatever a byte is changed to, the message is refused, or it decodes to one that encodes and decodes
+ * again. */
 Test(wire, every_byte_changed_does_no_harm)
 {
 	static const unsigned char others[] = {0x01, 0x7f, 0x80, 0xff, 0x40, 0x1c, 0x0f};

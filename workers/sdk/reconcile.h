@@ -225,8 +225,8 @@ RECONCILE_API void reconcile_event(struct reconcile_response *res, const char *t
 
 enum reconcile_error_type {
 	RECONCILE_TRANSIENT, /* try again with growing delays */
-	RECONCILE_NOT_READY, /* something that is needed is not there yet; no failure: again after 60 s, or
-				retry_after */
+	/* something that is needed is not there yet; no failure: again after 60 s, or retry_after */
+	RECONCILE_NOT_READY,
 	RECONCILE_THROTTLED, /* somebody asked us to slow down: not before retry_after */
 	RECONCILE_CONFLICT,  /* the cache was behind: again in a moment */
 	RECONCILE_TERMINAL,  /* trying again is of no use until something changes */

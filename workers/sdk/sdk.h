@@ -63,8 +63,8 @@ struct reconcile_response {
 	int64_t requeue_after_ms, retry_after_ms; /* 0: none */
 	enum reconcile_error_type error_type;
 	char error_reason[256], error_message[SDK_MESSAGE_MAX];
-	char bug[SDK_MESSAGE_MAX + 64]; /* the first wrong template or argument: the response is a Terminal
-				      error then */
+	/* the first wrong template or argument: the response is a Terminal error then */
+	char bug[SDK_MESSAGE_MAX + 64];
 };
 void sdk_response_done(struct reconcile_response *res);
 /* The JSON of the response, one line. result: what the handler returned. */
