@@ -19,8 +19,10 @@ static char *folder_of(const char *parent, const char *name, mode_t mode)
 
 void stack_init(struct stack *s)
 {
-	*s = (struct stack){.folder = xstrdup(check_folder())};
-	chmod(s->folder, 0755);
+	static int n;
+	_cleanup_(free_ptr) char *name = xasprintf("stack-%d", n++);
+	chmod(check_folder(), 0755);
+	*s = (struct stack){.folder = folder_of(check_folder(), name, 0755)};
 	s->config = folder_of(s->folder, "config", 0755);
 	s->records = folder_of(s->folder, "records", 01777);
 	s->runtime = folder_of(s->folder, "run", 0700);
@@ -66,12 +68,12 @@ int stack_api(struct stack *s, const char *method, const char *content_type, con
 	return h.status;
 }
 
-static bool api_ready(struct stack *s)
+static bool api_ready(struct stack *s, const char *kubeconfig)
 {
 	struct err err = {0};
 	if (!s->http) {
 		struct kubeconfig k = {0};
-		if (kubeconfig_load(s->kubeconfig, NULL, &k, &err) < 0)
+		if (kubeconfig_load(kubeconfig, NULL, &k, &err) < 0)
 			return false;
 		http_client_new(&k, "test", &s->http, &err);
 		kubeconfig_done(&k);
@@ -79,12 +81,24 @@ static bool api_ready(struct stack *s)
 	return s->http && stack_api(s, "GET", NULL, NULL, NULL, "/readyz") == 200;
 }
 
+bool stack_connect(struct stack *s, const char *kubeconfig)
+{
+	return WAIT_FOR(60, api_ready(s, kubeconfig));
+}
+
+void stack_start_on(struct stack *s, const char *kubeconfig)
+{
+	s->up = check_start(s->log, (const char *const[]){"reconcilectl", "up", "-f", s->config,
+							  "--runtime-dir", s->runtime, "--region-dir",
+							  s->region, "--kubeconfig", kubeconfig, NULL});
+}
+
 void stack_start(struct stack *s)
 {
 	s->up =
 	    check_start(s->log, (const char *const[]){"reconcilectl", "up", "-f", s->config, "--runtime-dir",
 						      s->runtime, "--region-dir", s->region, NULL});
-	if (WAIT_FOR(60, api_ready(s)))
+	if (stack_connect(s, s->kubeconfig))
 		return;
 	_cleanup_(free_ptr) char *log = check_read(s->log);
 	fprintf(stderr, "the API server did not start:\n%s\n", log);

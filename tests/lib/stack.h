@@ -17,6 +17,10 @@ void stack_init(struct stack *s);
 void stack_file(struct stack *s, const char *name, const char *fmt, ...) _printf_(3, 4);
 /* Starts `up`, waits for the API server, and connects. Ends the test when that fails. */
 void stack_start(struct stack *s);
+/* Starts `up` on another API server than the built-in one, and waits for nothing. */
+void stack_start_on(struct stack *s, const char *kubeconfig);
+/* Connects stack_api() with the API server of a kubeconfig; false if that does not answer within 60 s. */
+bool stack_connect(struct stack *s, const char *kubeconfig);
 /* SIGTERM to `up`; the wait status, -1 if it did not end within 60 s. Removes the regions. */
 int stack_stop(struct stack *s);
 

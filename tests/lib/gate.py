@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""A gate before an API server that speaks plain HTTP: what a line of FOLDER/deny names in a request is answered with 403.
+
+gate.py FOLDER UPSTREAM_PORT
+
+A line is a text of the path ("/services"), or a method and a text ("PATCH /status"). The file is read at every request.
+Writes its port to FOLDER/port. One request per connection."""
+import json
+import os
+import socket
+import sys
+import threading
+
+folder, upstream = sys.argv[1], int(sys.argv[2])
+
+
+def denied(method, path):
+    try:
+        with open(os.path.join(folder, "deny")) as f:
+            rules = [line.split() for line in f if line.strip()]
+    except FileNotFoundError:
+        return False
+    return any(rule[-1] in path and (len(rule) == 1 or rule[0] == method) for rule in rules)
+
+
+def relay(source, sink):
+    try:
+        while data := source.recv(65536):
+            sink.sendall(data)
+    except OSError:
+        pass
+    finally:
+        for s in (source, sink):
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+def refuse(client, method, path):
+    message = "%s %s is forbidden: User \"test\" lacks the right" % (method, path.split("?")[0])
+    body = json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403,
+                       "message": message}).encode()
+    client.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nConnection: close\r\n"
+                   b"Content-Length: %d\r\n\r\n" % len(body) + body)
+
+
+def serve(client):
+    with client:
+        head = b""
+        while b"\r\n\r\n" not in head:
+            data = client.recv(65536)
+            if not data or len(head) > 1 << 20:
+                return
+            head += data
+        head, rest = head.split(b"\r\n\r\n", 1)
+        lines = head.split(b"\r\n")
+        method, path = lines[0].decode().split(" ")[:2]
+        if denied(method, path):
+            length = next((int(line.split(b":")[1]) for line in lines if line.lower().startswith(b"content-length:")), 0)
+            while len(rest) < length and (data := client.recv(65536)):
+                rest += data
+            refuse(client, method, path)
+            return
+        lines = [line for line in lines if not line.lower().startswith(b"connection:")] + [b"Connection: close"]
+        with socket.create_connection(("127.0.0.1", upstream)) as server:
+            server.sendall(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
+            threading.Thread(target=relay, args=(client, server), daemon=True).start()
+            relay(server, client)
+
+
+def quietly(client):
+    try:
+        serve(client)
+    except OSError:
+        pass
+
+
+listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+with open(os.path.join(folder, "port.new"), "w") as f:
+    f.write("%d\n" % listener.getsockname()[1])
+os.rename(os.path.join(folder, "port.new"), os.path.join(folder, "port"))
+while True:
+    threading.Thread(target=quietly, args=(listener.accept()[0],), daemon=True).start()
