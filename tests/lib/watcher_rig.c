@@ -159,7 +159,10 @@ bool rig_cache_says(const char *table, const char *name, const char *part)
 }
 bool rig_cache_lacks(const char *table, const char *name)
 {
-	return cached(table, name, &(struct buf){0}) == -ENOENT;
+	struct buf b = {0};
+	int rc = cached(table, name, &b);
+	buf_done(&b);
+	return rc == -ENOENT;
 }
 
 size_t rig_keys_of(const char *name)

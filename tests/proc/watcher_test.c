@@ -232,6 +232,20 @@ static void forbidden(void)
 	SAYS(60, fake_broker_state(&rig.broker, "maps", "watch v1 Secret metadata", NULL) == WIRE_STATE_OK);
 }
 
+static void unauthorized(void)
+{
+	const char *message = "";
+	rig_control("{\"op\":\"fail\",\"kind\":\"Secret\",\"verb\":\"watch\",\"status\":401,\"times\":1000}");
+	rig_control("{\"op\":\"watches\",\"kind\":\"Secret\",\"how\":\"end\"}");
+	SAYS(20, fake_broker_state(&rig.broker, "maps", "watch v1 Secret metadata", &message) ==
+		     WIRE_STATE_FAILED);
+	CHECK_MSG(strstr(message, "not authenticated") &&
+		      strstr(message, "the kubeconfig has no credentials"),
+		  "%s", message);
+	rig_control("{\"op\":\"heal\"}");
+	SAYS(60, fake_broker_state(&rig.broker, "maps", "watch v1 Secret metadata", NULL) == WIRE_STATE_OK);
+}
+
 static void busy(void)
 {
 	flush("before-busy");
@@ -348,6 +362,27 @@ static void a_kind_that_comes_later(void)
 	CHECK(rig_logged("no status subresource") >= 1);
 }
 
+/* Its definition was deleted and made again, with the objects changed meanwhile. */
+static void a_kind_that_goes_and_comes(void)
+{
+	const char *topic = "watch example.com/v1 Website";
+	struct broker_key k = {0};
+	fake_broker_forget(&rig.broker);
+	rig_control("{\"op\":\"serve\",\"kind\":\"Website\",\"served\":false}");
+	rig_control("{\"op\":\"watches\",\"kind\":\"Website\",\"how\":\"end\"}");
+	SAYS(20, fake_broker_state(&rig.broker, "sites", topic, NULL) == WIRE_STATE_WAITING);
+	rig_control("{\"op\":\"forget\",\"kind\":\"Website\",\"namespace\":\"shop\",\"name\":\"w\"}");
+	rig_control("{\"op\":\"put\",\"kind\":\"Website\",\"namespace\":\"shop\",\"name\":\"w2\"}");
+	flush("others-are-not-hurt");
+	CHECK(rig_cache_says("example.com/v1 Website", "w", "uid")); /* whether it is gone is not known */
+	CHECK(rig_keys_of("sites") == 0);
+	rig_control("{\"op\":\"serve\",\"kind\":\"Website\",\"served\":true}");
+	SAYS(30, fake_broker_count(&rig.broker, "sites", "shop", "w", &k) == 1);
+	CHECK(k.cause == WIRE_CAUSE_DELETED && k.primary_changed);
+	SAYS(20, fake_broker_count(&rig.broker, "sites", "shop", "w2", NULL) == 1);
+	SAYS(20, fake_broker_state(&rig.broker, "sites", topic, NULL) == WIRE_STATE_OK);
+}
+
 static void a_reload(void)
 {
 	unsigned hellos = rig.broker.hellos;
@@ -409,6 +444,7 @@ int main(void)
 	nonsense_deletes_nothing();
 	garbage_in_a_watch();
 	forbidden();
+	unauthorized();
 	busy();
 	a_watch_that_closes_at_once();
 	a_silent_watch_is_given_up();
@@ -416,6 +452,7 @@ int main(void)
 	a_broker_that_wants_everything();
 	a_broker_without_room();
 	a_kind_that_comes_later();
+	a_kind_that_goes_and_comes();
 	a_reload();
 	an_end();
 	return check_result();
