@@ -57,7 +57,9 @@ void keys_add(struct keys *k, struct span namespace, struct span name)
 
 void mapping_init(struct mapping *m, const struct config_watch *w, const struct config_kind *for_kind)
 {
-	*m = (struct mapping){.type = w->map, .every_owner = w->match_every_owner, .key = w->map_key};
+	*m = (struct mapping){.type = w->map,
+			      .every_owner = w->match_every_owner || w->map == MAP_OWNER_OTHER,
+			      .key = w->map_key};
 	if (w->map != MAP_OWNER && w->map != MAP_OWNER_OTHER)
 		return;
 	m->owner_kind = w->map == MAP_OWNER ? for_kind->kind : w->owner_kind;

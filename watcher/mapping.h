@@ -30,7 +30,7 @@ void keys_get(const struct keys *k, size_t i, struct span *ret_namespace, struct
 
 struct mapping {
 	enum config_map_type type;
-	bool every_owner;  /* OWNER: not only the reference with controller: true */
+	bool every_owner;  /* not only the reference with controller: true; always so for OWNER_OTHER */
 	const char *key;   /* of the label or annotation */
 	char *owner_group; /* OWNER, OWNER_OTHER */
 	const char *owner_kind;

@@ -131,6 +131,15 @@ Test(mapping, owner_of_another_kind)
 			 "");
 }
 
+Test(mapping, any_reference_to_an_owner_of_another_kind_counts)
+{
+	struct config_watch w = {
+	    .map = MAP_OWNER_OTHER, .owner_api_version = "apps/v1", .owner_kind = "ReplicaSet"};
+	cr_assert_str_eq(
+	    keys_of(&w, CACHE_SCOPE_NAMESPACED, OWNED(OWNER("apps/v1", "ReplicaSet", "rs", "u", ""))),
+	    "shop/rs ");
+}
+
 Test(mapping, label_is_a_name)
 {
 	struct config_watch w = {.map = MAP_LABEL, .map_key = "example.com/website"};
