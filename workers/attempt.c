@@ -103,6 +103,16 @@ static bool still_ours(void *ctx)
 	}
 }
 
+/* While a request to the API server runs: signals and the broker are heard, nothing else goes on. */
+static void wait_for_http(void *ctx)
+{
+	struct host *h = ctx;
+	struct pollfd fds[] = {{h->signal_fd, POLLIN, 0}, {transport_client_fd(h->link.client), POLLIN, 0}};
+	http_run(h->http, fds, ARRAY_SIZE(fds), 1000);
+	host_pump(h);
+	program_notify("WATCHDOG=1");
+}
+
 /* The writer with the object as the cache has it. */
 static int begin_writer(struct host *h, const struct request *q, struct err *err)
 {
@@ -117,6 +127,7 @@ static int begin_writer(struct host *h, const struct request *q, struct err *err
 	    .name = g->name,
 	    .end_ns = g->lease_end_ns - HOST_KILL_GRACE_NS,
 	    .may_go_on = still_ours,
+	    .wait = wait_for_http,
 	    .ctx = h,
 	};
 	return writer_init(&h->writer, buf_span(&q->object), err);

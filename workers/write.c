@@ -32,6 +32,53 @@ struct span writer_uid(struct writer *w)
 	return doc_string(w->doc, doc_path(w->object, "metadata", "uid", NULL));
 }
 
+/* ---- one request, with the host's ear open meanwhile ---- */
+
+struct waiting {
+	struct http_result result;
+	struct buf *body;
+	struct err *err;
+	int code;
+	bool done;
+};
+
+static int on_data(void *ctx, struct span data)
+{
+	struct waiting *q = ctx;
+	buf_span_add(q->body, data);
+	return buf_failed(q->body) ? -EMSGSIZE : 0;
+}
+
+static void on_end(void *ctx, int code, const struct http_result *r, const struct err *err)
+{
+	struct waiting *q = ctx;
+	q->code = code;
+	q->result = *r;
+	if (q->err && err)
+		*q->err = *err;
+	q->done = true;
+}
+
+static int do_request(struct writer *w, const struct http_request *h, struct buf *body,
+		      struct kube_status *ret, struct err *err)
+{
+	static const struct http_callbacks callbacks = {.on_data = on_data, .on_end = on_end};
+	struct waiting q = {.body = body, .err = err};
+	int r = http_start(w->http, h, &callbacks, &q, NULL, err);
+	if (r < 0)
+		return r;
+	while (!q.done)
+		w->wait(w->ctx);
+	if (q.code == -EMSGSIZE)
+		return err_set(err, q.code, "%s %s: the answer is too large", h->method, h->path);
+	if (q.code < 0)
+		return q.code;
+	r = kube_status(h, &q.result, buf_span(body), ret, err);
+	if ((r == -EACCES || r == -EPERM) && http_client_is_anonymous(w->http))
+		err_prefix(err, r, "the kubeconfig has no credentials");
+	return r;
+}
+
 int writer_do(struct writer *w, const char *method, const char *path, const char *content_type,
 	      struct span body_in, struct buf *out, struct kube_status *ret, struct err *err)
 {
@@ -54,11 +101,9 @@ int writer_do(struct writer *w, const char *method, const char *path, const char
 	};
 	*ret = (struct kube_status){.retry_after_ms = -1};
 	w->requests++;
-	int r = kube_do(w->http, &h, body, ret, err);
+	int r = do_request(w, &h, body, ret, err);
 	log_debug("request", LOG_S("method", method), LOG_S("path", path), LOG_I("code", ret->code),
 		  LOG_I("result", r));
-	if (r == 0 && buf_failed(body))
-		return err_set(err, -EMSGSIZE, "%s %s: the answer is too large", method, path);
 	return r;
 }
 

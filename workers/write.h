@@ -19,6 +19,7 @@ struct writer {
 	struct span namespace, name; /* of the key */
 	int64_t end_ns;		     /* CLOCK_BOOTTIME */
 	bool (*may_go_on)(void *ctx);
+	void (*wait)(void *ctx); /* runs http and whatever else the host has to do, a second at most */
 	void *ctx;
 
 	struct doc *doc;

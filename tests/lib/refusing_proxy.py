@@ -3,9 +3,9 @@
 
 usage: refusing_proxy.py SERVER RULES PORT_FILE
 Rules, one a line, read anew for each request: METHOD TEXT STATUS [Header:value]
-The first rule whose method and text (a part of the path) fit answers with that status; without one the request goes on to SERVER.
+The first rule whose method and text (a part of the path) fit answers with that status (0: never); without one the request goes on to SERVER.
 """
-import http.client, http.server, json, os, sys, urllib.parse
+import http.client, http.server, json, os, sys, time, urllib.parse
 
 server, rules, port_file = sys.argv[1:]
 target = urllib.parse.urlparse(server).netloc
@@ -32,6 +32,8 @@ class Proxy(http.server.BaseHTTPRequestHandler):
     def any(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         rule = self.rule()
+        if rule and rule[0] == 0:
+            time.sleep(600)
         if rule:
             reasons = {403: "Forbidden", 409: "Conflict", 422: "Invalid", 429: "TooManyRequests", 500: "InternalError"}
             status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": rule[0],

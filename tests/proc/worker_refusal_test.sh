@@ -74,4 +74,15 @@ ok "unread: nothing is written unseen" is $maps/unread-a .code 404
 refuse
 ok "unread: all is well again" within 20 is $maps/unread-a .metadata.name unread-a
 
+refuse 'PATCH hanging/status 0'
+site hanging
+says site 'key=site/hanging .*outcome=Transient .*cause="status: PATCH .*'
+ok "hanging: the children are written" is $maps/hanging-b .metadata.name hanging-b
+ok "hanging: again" within 20 sh -c "[ \$(grep -c 'attempt started.*site/hanging' '$dir/log/site') = 2 ]"
+kill -TERM "$(pid_of site)"
+says site 'draining.*state=running'
+kill -TERM "$(pid_of site)"
+ended() { ! kill -0 "$(pid_of site)"; }
+ok "hanging: a second signal ends it at once" within 2 ended
+
 result
