@@ -103,7 +103,7 @@ static uint64_t quantity_suffix(const char *s)
 	}
 	if ((*s == 'e' || *s == 'E') && s[1] >= '0' && s[1] <= '9' &&
 	    (s[2] == 0 || (s[2] >= '0' && s[2] <= '9' && !s[3]))) {
-		int exponent = atoi(s + 1);
+		int exponent = s[2] ? (s[1] - '0') * 10 + s[2] - '0' : s[1] - '0';
 		uint64_t m = 1;
 		for (int i = 0; i < exponent && exponent <= 18; i++)
 			m *= 10;

@@ -152,7 +152,8 @@ static size_t descendants(pid_t pids[TREE_MAX], char *names, size_t room)
 	bool every = !jail.without[PART_PID];
 	DIR *d = opendir("/proc");
 	for (struct dirent *e; d && n < TREE_MAX && (e = readdir(d));)
-		if (read_stat(e->d_name, comm[n], &parent[n]) && (all[n] = atoi(e->d_name)) != getpid())
+		if (read_stat(e->d_name, comm[n], &parent[n]) &&
+		    (all[n] = (pid_t)strtol(e->d_name, NULL, 10)) != getpid())
 			in[n++] = every;
 	if (d)
 		closedir(d);
