@@ -48,7 +48,7 @@ Test(path, refuses_what_is_none)
 		cr_assert_eq(path_parse(wrong[i], &p, &err), -EINVAL, "%s", wrong[i]);
 		cr_assert(strstr(err.text, "character"), "%s", err.text);
 	}
-	struct buf deep = {0};
+	_cleanup_(buf_done) struct buf deep = {0};
 	for (int i = 0; i < 70; i++)
 		buf_puts(&deep, i ? ".a" : "a");
 	cr_assert_eq(path_parse(buf_str(&deep), &p, &err), -E2BIG);
