@@ -295,7 +295,7 @@ static size_t keep_escaped(void *cls, struct MHD_Connection *connection, char *t
 	return strlen(text);
 }
 
-static void log_daemon(void *cls, const char *fmt, va_list ap)
+_printf_(2, 0) static void log_daemon(void *cls, const char *fmt, va_list ap)
 {
 	char text[512];
 	(void)cls;

@@ -65,8 +65,8 @@ void config_say(struct config_reader *r, const char *file, size_t line, size_t c
 	r->file_count++;
 }
 
-static void say(struct config_reader *r, const struct yaml_doc_node *at, bool warning, const char *fmt,
-		va_list ap)
+_printf_(4, 0) static void say(struct config_reader *r, const struct yaml_doc_node *at, bool warning,
+			       const char *fmt, va_list ap)
 {
 	_cleanup_(buf_done) struct buf text = {0};
 	if (r->where_len)

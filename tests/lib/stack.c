@@ -102,7 +102,7 @@ void stack_start(struct stack *s)
 		return;
 	_cleanup_(free_ptr) char *log = check_read(s->log);
 	fprintf(stderr, "the API server did not start:\n%s\n", log);
-	CHECK(!"the API server started");
+	CHECK_MSG(false, "the API server did not start");
 	exit(check_result());
 }
 

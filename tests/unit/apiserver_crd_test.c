@@ -195,6 +195,7 @@ Test(apiserver_collector, an_owner_created_anew_is_another)
 	child("c", "ConfigMap", "o", uid);
 	EXPECT_CODE(200, CALL("DELETE", CM "/o", ""));
 	_cleanup_(free_ptr) char *other = owner("o");
+	cr_assert_str_neq(other, uid);
 	collect();
 	EXPECT_CODE(404, GET(CM "/c"));
 	EXPECT_CODE(200, GET(CM "/o"));

@@ -368,6 +368,7 @@ Test(kubeconfig, in_cluster)
 	_cleanup_(free_ptr) char *token = write_file("token", "abc\n");
 	_cleanup_(free_ptr) char *ca = write_file("ca.crt", "pem");
 	_cleanup_(free_ptr) char *ns = write_file("namespace", "shop\n");
+	cr_assert_not_null(ns);
 	cr_assert_eq(kubeconfig_in_cluster(folder, &k, &err), 0, "%s", err.text);
 	cr_assert_str_eq(k.server, "https://[fd00::1]:443");
 	cr_assert_str_eq(k.token_file, token);
