@@ -118,6 +118,14 @@ int stack_stop(struct stack *s)
 	return status;
 }
 
+void stack_done(struct stack *s)
+{
+	char *texts[] = {s->folder, s->config, s->records, s->runtime, s->log, s->kubeconfig, s->region};
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		free(texts[i]);
+	*s = (struct stack){0};
+}
+
 const char *stack_role_name(enum stack_role r)
 {
 	static const char *const names[] = {"broker", "watcher", "host", "launcher", "init", "child"};

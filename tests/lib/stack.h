@@ -23,6 +23,8 @@ void stack_start_on(struct stack *s, const char *kubeconfig);
 bool stack_connect(struct stack *s, const char *kubeconfig);
 /* SIGTERM to `up`; the wait status, -1 if it did not end within 60 s. Removes the regions. */
 int stack_stop(struct stack *s);
+/* Frees what stack_init made; the folders go when the test ends. For a test that makes another stack. */
+void stack_done(struct stack *s);
 
 /* One request to the API server; the HTTP status, 0 if there was no answer. answer may be NULL. */
 int stack_api(struct stack *s, const char *method, const char *content_type, const char *body,

@@ -100,6 +100,7 @@ static void finish(void)
 {
 	CHECK(stack_stop(&s) == 0);
 	server_stop();
+	stack_done(&s);
 	free(server_log);
 	free(token_file);
 }
@@ -315,10 +316,9 @@ static void forbidden(void)
 	CHECK(WAIT_FOR(30, text_says("services: Transient") || text_says("services/default/x")));
 	works("403 on another kind's write", "maps", 3);
 	deny(gate, NULL);
-	CHECK(stack_stop(&s) == 0);
+	finish();
 	kill(pid, SIGKILL);
 	check_wait(pid, 10);
-	server_stop();
 }
 
 int main(void)
