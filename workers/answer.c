@@ -428,6 +428,15 @@ static int parse_top(struct parse *p, struct span text)
 	return check_whole(p, seen);
 }
 
+/* Of the first byte that is no UTF-8; text.len if there is none. */
+static size_t utf8_end(struct span text)
+{
+	size_t at = 0;
+	for (size_t n; at < text.len && (n = utf8_valid(text.at + at, text.len - at)); at += n)
+		;
+	return at;
+}
+
 int answer_parse(struct span text, const struct answer_rules *rules, struct answer *ret, struct err *err)
 {
 	struct answer a = {.requeue_after_ms = -1, .retry_after_ms = -1, .error_outcome = WIRE_OUTCOME_OK};
@@ -449,6 +458,11 @@ int answer_parse(struct span text, const struct answer_rules *rules, struct answ
 		return err_set(err, -EPROTO,
 			       "the answer is not a JSON object: %s; what is meant for people goes to stderr",
 			       answer_quote(text, quoted));
+	/* The API server would refuse what it becomes part of, and that for ever. */
+	size_t valid = utf8_end(text);
+	if (valid < text.len)
+		return err_set(err, -EPROTO, "the answer is not UTF-8: byte %zu is 0x%02x", valid,
+			       (unsigned char)text.at[valid]);
 	a.doc = doc_new();
 	int r = parse_top(&(struct parse){rules, &a, err}, text);
 	if (r < 0) {

@@ -6,7 +6,8 @@
 
 void lines_init(struct lines *l, int64_t now_ns)
 {
-	*l = (struct lines){.tokens_ns = LINES_BURST * LINE_NS, .tokens_at = now_ns};
+	*l = (struct lines){
+	    .tokens_ns = LINES_BURST * LINE_NS, .tokens_at = now_ns, .told_at = now_ns - NS_PER_S};
 }
 
 static bool may_log(struct lines *l, int64_t now_ns)
@@ -67,11 +68,20 @@ void lines_flush(struct lines *l, int64_t now_ns, lines_emit emit, void *ctx)
 	end_line(l, now_ns, emit, ctx);
 }
 
-uint64_t lines_dropped(struct lines *l)
+uint64_t lines_dropped(struct lines *l, int64_t now_ns)
 {
 	uint64_t n = l->dropped;
+	if (!n || now_ns < l->told_at + NS_PER_S)
+		return 0;
 	l->dropped = 0;
+	l->told_at = now_ns;
 	return n;
+}
+
+void lines_next(struct lines *l)
+{
+	l->part_len = l->part_lost = 0;
+	l->last_count = 0;
 }
 
 void lines_forget(struct lines *l)

@@ -17,7 +17,8 @@ struct lines {
 	char last[LINES_KEPT][LINE_KEPT_MAX + 1];
 	size_t last_count; /* ever seen, without empty ones */
 	int64_t tokens_ns, tokens_at;
-	uint64_t dropped; /* not logged, since the last lines_dropped() */
+	uint64_t dropped; /* not logged, and not told by lines_dropped() */
+	int64_t told_at;  /* when lines_dropped() last told a number */
 };
 
 typedef void (*lines_emit)(void *ctx, struct span line);
@@ -28,8 +29,11 @@ void lines_init(struct lines *l, int64_t now_ns);
 void lines_feed(struct lines *l, struct span bytes, int64_t now_ns, lines_emit emit, void *ctx);
 /* The end: a last line without newline counts. */
 void lines_flush(struct lines *l, int64_t now_ns, lines_emit emit, void *ctx);
-/* How many lines were not logged since the last call. */
-uint64_t lines_dropped(struct lines *l);
+/* How many lines were not logged since it was last told; at most once a second, else a flood would be answered by a flood. */
+uint64_t lines_dropped(struct lines *l, int64_t now_ns);
+/* Another program begins, with what its predecessor left of the limit: programs that are started again and again do not
+ * bring a burst each. */
+void lines_next(struct lines *l);
 /* Forgets the last lines: a coprocess's next request has its own. */
 void lines_forget(struct lines *l);
 /* The last line; "" if there was none. */

@@ -12,6 +12,7 @@ enum { READ_STEP = 65536, READ_STEPS = 64 };
 void process_init(struct process *p)
 {
 	*p = (struct process){.in = -1, .out = -1, .err = -1};
+	lines_init(&p->lines, clock_boottime_ns());
 }
 
 static void log_line(void *ctx, struct span line)
@@ -50,7 +51,6 @@ int process_start(struct process *p, struct jail *j, const char *const *argv, co
 	memcpy(p->uid, uid, sizeof(uid));
 	p->jail = j;
 	p->from.limit = PROCESS_STDOUT_MAX + READ_STEP;
-	lines_init(&p->lines, now);
 	p->started_ns = now;
 	p->oom_kills = usage_oom_kills();
 	int r = make_pipe(1, &p->in, &theirs[0]);
@@ -79,7 +79,8 @@ void process_done(struct process *p)
 	close_fd(&p->err);
 	buf_done(&p->to);
 	buf_done(&p->from);
-	process_init(p);
+	lines_next(&p->lines);
+	*p = (struct process){.in = -1, .out = -1, .err = -1, .lines = p->lines};
 }
 
 void process_send(struct process *p, struct span bytes)
@@ -174,7 +175,7 @@ void process_io(struct process *p)
 	p->overflow = false; /* stderr has its own limits */
 	read_stream(p, &p->err, take_err);
 	p->overflow = overflow;
-	uint64_t dropped = lines_dropped(&p->lines);
+	uint64_t dropped = lines_dropped(&p->lines, clock_boottime_ns());
 	if (dropped)
 		log_warning("reconciler writes too many lines; some were dropped",
 			    LOG_S("controller", p->controller), LOG_S("key", p->key), LOG_S("uid", p->uid),

@@ -220,6 +220,18 @@ Test(answer, big_numbers_survive)
 	answer_done(&a);
 }
 
+Test(answer, is_utf8_or_nothing_is_written)
+{
+	struct answer a;
+	struct err err = {0};
+	cr_expect_eq(parse("{\"status\":{\"x\":\"\xc3\xa4 \xf0\x9f\x98\x80\"}}", &a, &err), 0, "%s",
+		     err.text);
+	answer_done(&a);
+	cr_expect_eq(parse("{\"status\":{\"x\":\"a\xff\"}}", &a, &err), -EPROTO);
+	cr_expect(strstr(err.text, "byte 17 is 0xff"), "%s", err.text);
+	cr_expect_eq(parse("{\"status\":{\"x\":\"\xc0\x80\"}}", &a, &err), -EPROTO);
+}
+
 Test(answer, names_are_no_paths)
 {
 	static const char *const bad[] = {"", ".", "..", "a/b", "../x", "a%2fb"};

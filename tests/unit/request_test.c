@@ -179,10 +179,43 @@ Test(lines, are_cut_limited_and_kept)
 	for (size_t i = 0; i < 2 * LINES_BURST; i++)
 		lines_feed(&l, span_of("flood\n"), 0, emit, &n);
 	cr_expect_eq(n, LINES_BURST);
-	cr_expect_eq(lines_dropped(&l), LINES_BURST + 5);
-	cr_expect_eq(lines_dropped(&l), 0);
+	cr_expect_eq(lines_dropped(&l, 0), LINES_BURST + 5);
+	cr_expect_eq(lines_dropped(&l, 0), 0);
 	lines_feed(&l, span_of("later\n"), NS_PER_S, emit, &n);
 	cr_expect_eq(n, LINES_BURST + 1);
+	buf_done(&logged);
+}
+
+Test(lines, a_flood_is_not_answered_by_a_flood)
+{
+	struct lines l;
+	size_t n = 0, told = 0;
+	uint64_t dropped = 0;
+	lines_init(&l, 0);
+	for (int64_t now = 0; now < 3 * NS_PER_S; now += NS_PER_MS) {
+		lines_feed(&l, span_of("flood\nflood\n"), now, emit, &n);
+		uint64_t more = lines_dropped(&l, now);
+		told += more > 0;
+		dropped += more;
+	}
+	cr_expect_leq(told, 3);
+	cr_expect_eq(dropped + lines_dropped(&l, 4 * NS_PER_S) + n, 6000);
+	buf_done(&logged);
+}
+
+Test(lines, programs_one_after_another_share_a_burst)
+{
+	struct lines l;
+	size_t n = 0;
+	lines_init(&l, 0);
+	for (size_t program = 0; program < 10; program++) {
+		for (size_t i = 0; i < LINES_BURST; i++)
+			lines_feed(&l, span_of("flood\n"), 0, emit, &n);
+		lines_feed(&l, span_of("cut"), 0, emit, &n);
+		lines_next(&l);
+		cr_expect_str_eq(lines_last(&l), "");
+	}
+	cr_expect_eq(n, LINES_BURST);
 	buf_done(&logged);
 }
 
