@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #define CHECK_EVERY_NS (1 * NS_PER_S)
+enum { LINES_PER_STEP = 64 };
 
 void coprocess_init(struct coprocess *k, const struct config_controller *c, struct process *p,
 		    struct reads *reads)
@@ -231,6 +232,22 @@ static void idle_step(struct coprocess *k, int64_t now_ns)
 	}
 }
 
+/* Hears what came, for a bounded while: live reads wait for the API server, and the deadline must not wait for many of them. */
+static void hear_lines(struct coprocess *k, int64_t now_ns)
+{
+	struct span line = {NULL, 0};
+	k->reads->live_done = false;
+	for (int i = 0; i < LINES_PER_STEP && !k->reads->live_done; i++) {
+		if (k->answered || k->process->killed != KILL_NONE || !(line = peek_line(k)).at)
+			break;
+		if (is_blank(line))
+			drop_line(k, line);
+		else
+			hear(k, line, now_ns);
+	}
+	k->more = !k->answered && k->process->killed == KILL_NONE && peek_line(k).at;
+}
+
 void coprocess_step(struct coprocess *k, int64_t now_ns)
 {
 	if (k->state == COPROCESS_HELLO)
@@ -239,13 +256,7 @@ void coprocess_step(struct coprocess *k, int64_t now_ns)
 		idle_step(k, now_ns);
 	if (k->state != COPROCESS_BUSY)
 		return;
-	struct span line;
-	while (!k->answered && k->process->killed == KILL_NONE && (line = peek_line(k)).at) {
-		if (is_blank(line))
-			drop_line(k, line);
-		else
-			hear(k, line, now_ns);
-	}
+	hear_lines(k, now_ns);
 	if (!k->answered && k->process->killed == KILL_NONE && k->process->overflow) {
 		err_set(&k->bad, -EPROTO, "stdout: more than %llu MiB at once",
 			(unsigned long long)(PROCESS_STDOUT_MAX >> 20));
@@ -257,7 +268,9 @@ void coprocess_step(struct coprocess *k, int64_t now_ns)
 
 bool coprocess_over(const struct coprocess *k)
 {
-	return k->process->state == PROCESS_ENDED || (k->answered && k->process->killed == KILL_NONE);
+	if (k->process->killed == KILL_NONE && (k->answered || k->more))
+		return k->answered; /* what it said before its end still counts */
+	return k->process->state == PROCESS_ENDED;
 }
 
 void coprocess_cancel(struct coprocess *k, enum kill_cause why, int64_t now_ns)
@@ -355,5 +368,7 @@ int64_t coprocess_timer(const struct coprocess *k)
 {
 	if (k->state == COPROCESS_HELLO)
 		return k->hello_end_ns;
+	if (k->state == COPROCESS_BUSY && k->more)
+		return 0;
 	return k->state == COPROCESS_BUSY ? k->check_ns : INT64_MAX;
 }

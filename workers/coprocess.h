@@ -25,6 +25,7 @@ struct coprocess {
 	char uid[33];				    /* BUSY */
 	struct span answer;			    /* BUSY, complete: a line in process->from */
 	bool answered;
+	bool more;	/* lines that came are not heard yet: step again at once, after a look at the time */
 	struct err bad; /* text set: what it said against the protocol, or why it FAILED */
 };
 

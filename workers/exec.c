@@ -76,7 +76,7 @@ bool exec_finish(struct process *p, const struct config_controller *c, const str
 	e.timeout_ns = c->reconciliation_timeout_ns;
 	e.limit_cpu_ns = c->reconciler.limit_cpu_ns;
 	outcome_of_ending(&e, r);
-	if (p->killed == KILL_PROTOCOL) {
+	if (p->killed == KILL_PROTOCOL || (p->overflow && p->killed == KILL_NONE)) {
 		result_set(r, WIRE_OUTCOME_PROTOCOL_ERROR, "ProtocolError", "stdout: more than %llu MiB",
 			   (unsigned long long)(PROCESS_STDOUT_MAX >> 20));
 		return false;

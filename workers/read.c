@@ -224,6 +224,7 @@ static int live(struct reads *r, const struct read *q, size_t watch, struct buf 
 {
 	_cleanup_(buf_done) struct buf path = {0}, body = {.limit = READ_ANSWER_MAX};
 	bool metadata_only = kinds_watch(r->kinds, watch)->metadata_only;
+	r->live_done = true;
 	int e = live_path(r, q, watch, &path, err);
 	if (e < 0)
 		return e;

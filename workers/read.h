@@ -8,6 +8,7 @@ enum { READ_LIVE_TIMEOUT_MS = 5000 };
 struct reads {
 	struct kinds *kinds;
 	struct http_client *http;
+	bool live_done; /* set when the API server was asked */
 };
 
 /* line: one message whose kind is Get or List, checked JSON; uid: of the request that runs. Appends the

@@ -205,7 +205,7 @@ static void use(struct host *h, const struct config_controller *c)
 	h->controller = c;
 	kinds_free(h->kinds);
 	h->kinds = kinds_new(c, h->http, h->program->region_dir);
-	h->reads = (struct reads){h->kinds, h->http};
+	h->reads = (struct reads){.kinds = h->kinds, .http = h->http};
 	coprocess_init(&h->coprocess, c, &h->process, &h->reads);
 }
 

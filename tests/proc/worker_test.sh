@@ -103,6 +103,13 @@ while True:
         sys.exit(0)
     name = r["request"]["name"]
     if name == "crash": os.abort()
+    if name == "many": # asks all before it listens, then leaves with its answer
+        ids = range(300)
+        for i in ids: say(kind="Get", uid=r["uid"], id=i, apiVersion="v1", objectKind="Secret", namespace="steady", name="s")
+        assert [line()["id"] for i in ids] == list(ids)
+        sys.stdout.write("\n" * 1000)
+        say(uid=r["uid"])
+        sys.exit(0)
     if name == "babble": print("thinking aloud", flush=True)
     a = ask(r, kind="Get", id=1, apiVersion="v1", objectKind="Secret", namespace="steady", name="s")
     b = ask(r, kind="Get", id="two", apiVersion="v1", objectKind="Secret", namespace="steady", name="s", live=True)
@@ -222,6 +229,8 @@ says steady 'reconciler is recycled'
 says steady 'line=bye'
 map steady crash
 says steady 'key=steady/crash .*outcome=Crashed.*SIGABRT'
+map steady many
+says steady 'key=steady/many .*outcome=Success'
 map steady babble
 says steady 'key=steady/babble .*outcome=ProtocolError.*thinking aloud'
 map steady f
