@@ -317,11 +317,12 @@ static void list_complete(struct stream *s)
 	if (all) {
 		i->rewrite = false;
 		if (!informer_synced(i)) {
-			store_table_set_synced(i->watcher->store, i->table, true);
 			/* Again: a sweep does not wait for a kind that is not served, so it may have run
-			 * while the list came in. */
+			 * while the list came in. Before the table counts as synced: from then on only
+			 * changes are news. */
 			for (size_t n = 0; n < i->n_subs; n++)
 				controller_want_sweep(i->subs[n]->controller, WIRE_CAUSE_INITIAL);
+			store_table_set_synced(i->watcher->store, i->table, true);
 			log_info(
 			    "table synced", LOG_S("table", i->name),
 			    LOG_I("objects",
