@@ -106,7 +106,6 @@ static int put_keys(struct sub *s, const struct change *c, const struct keys *ke
 		if (must)
 			return -EAGAIN;
 		controller_want_sweep(s->controller, WIRE_CAUSE_SWEEP);
-		return 0;
 	}
 	return 0;
 }
