@@ -102,6 +102,7 @@ static void hear_hello(struct coprocess *k, struct span line, int64_t now_ns)
 	}
 	drop_line(k, line);
 	k->state = COPROCESS_READY;
+	k->ready_ns = now_ns;
 	log_info("reconciler is ready", LOG_S("controller", k->controller->name),
 		 LOG_I("startup_ms", (now_ns - k->process->started_ns) / NS_PER_MS));
 }
@@ -216,8 +217,17 @@ static void idle_step(struct coprocess *k, int64_t now_ns)
 	while ((line = peek_line(k)).at && is_blank(line))
 		drop_line(k, line);
 	struct span rest = process_unread(k->process);
-	if (k->process->state == PROCESS_ENDED) {
-		char said[64];
+	bool ended = k->process->state == PROCESS_ENDED;
+	char said[64];
+	/* One that has answered is started again at once: each time costs it a request. One that has not would be started for
+	 * ever. */
+	if (rest.len && !k->requests) {
+		fail(k, now_ns, "the reconciler wrote to stdout after its Hello, before any request: %s",
+		     answer_quote(rest, quoted));
+	} else if (ended && !k->requests) {
+		fail(k, now_ns, "the reconciler ended after its Hello, before any request (%s)",
+		     ending_text(k->process->wait_status, said));
+	} else if (ended) {
 		log_warning("reconciler ended between requests; it is started again",
 			    LOG_S("controller", k->controller->name),
 			    LOG_S("exit", ending_text(k->process->wait_status, said)),

@@ -20,6 +20,7 @@ struct coprocess {
 	pid_t root;				    /* the jail's init, for what the tree uses */
 	uint32_t requests;			    /* answered */
 	int64_t hello_end_ns, check_ns;		    /* end of startupTimeout; next look at memory and CPU */
+	int64_t ready_ns;			    /* when its Hello came; 0: not yet */
 	int64_t cpu_start_ns;			    /* of the tree when the request began */
 	bool recycle;				    /* end it before the next request */
 	char uid[33];				    /* BUSY */

@@ -43,11 +43,7 @@ static void step_idle(struct host *h, int64_t now_ns)
 {
 	bool coprocess = h->controller->reconciler.coprocess;
 	if (h->jail && coprocess) {
-		uint32_t answered = h->coprocess.requests;
 		coprocess_step(&h->coprocess, now_ns);
-		if (h->coprocess.state != COPROCESS_READY &&
-		    !answered) /* said Hello and went: not at once again */
-			h->backoff_until_ns = now_ns + NS_PER_S;
 		if (h->coprocess.recycle) {
 			log_debug("reconciler is recycled", LOG_S("controller", h->controller_name),
 				  LOG_I("requests", h->coprocess.requests));

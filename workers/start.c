@@ -6,6 +6,7 @@
 
 #define BACKOFF_MIN_NS (1 * NS_PER_S)
 #define BACKOFF_MAX_NS (60 * NS_PER_S)
+#define STEADY_NS      (10 * NS_PER_S) /* one that has lived so long after its Hello, or has answered, did start */
 
 /* ---- what the jail hides ---- */
 
@@ -134,6 +135,11 @@ static int failed(struct host *h, int64_t now_ns, const char *text)
 	return -EIO;
 }
 
+static bool is_steady(const struct coprocess *k, int64_t now_ns)
+{
+	return k->requests || (k->ready_ns && now_ns - k->ready_ns >= STEADY_NS);
+}
+
 /* 1 ready, 0 not yet, negative failed. */
 static int step_coprocess(struct host *h, int64_t now_ns)
 {
@@ -148,6 +154,8 @@ static int step_coprocess(struct host *h, int64_t now_ns)
 	coprocess_step(k, now_ns);
 	if (k->state == COPROCESS_FAILED && !jail_busy(h->jail)) {
 		why = k->bad;
+		if (is_steady(k, now_ns))
+			h->backoff_ns = 0;
 		coprocess_init(k, h->controller, &h->process, &h->reads);
 		return failed(h, now_ns, why.text);
 	}
@@ -166,7 +174,8 @@ int start_step(struct host *h, int64_t now_ns)
 		if (r <= 0)
 			return r;
 	}
-	h->backoff_ns = 0;
+	if (!h->controller->reconciler.coprocess || is_steady(&h->coprocess, now_ns))
+		h->backoff_ns = 0;
 	host_set_report(h, REPORT_START, WIRE_STATE_OK, "");
 	return 1;
 }

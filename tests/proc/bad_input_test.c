@@ -90,6 +90,15 @@ static void bad_controllers(void)
 	controller("no-hello", CONFIG_MAP,
 		   "  reconciler:\n    coprocess: {command: [sh, -c, \"echo cannot find my database >&2; "
 		   "exit 3\"]}\n");
+	/* Each start succeeds; that must not make it one start after the other. */
+	stack_file(
+	    &s, "hello-and-goodbye.sh",
+	    "#!/bin/sh\necho '{\"kind\":\"Hello\",\"apiVersion\":\"reconciled.dev/v1\"}'\neval \"$1\"\n");
+	controller("goes-after-hello", CONFIG_MAP ", labelSelector: {matchLabels: {none: \"yes\"}}",
+		   "  reconciler:\n    coprocess: {command: [./hello-and-goodbye.sh, \"\"]}\n");
+	controller("talks-after-hello", CONFIG_MAP ", labelSelector: {matchLabels: {none: \"yes\"}}",
+		   "  reconciler:\n    coprocess: {command: [./hello-and-goodbye.sh, \"echo Good evening; "
+		   "sleep 600\"]}\n");
 	controller("garbage", CONFIG_MAP, "  reconciler:\n    exec: {command: [echo, Good morning]}\n");
 	controller("stubborn", CONFIG_MAP,
 		   "  reconciler:\n    exec: {command: [sh, -c, \"trap '' TERM; sleep 600\"]}\n  "
@@ -103,6 +112,10 @@ static void bad_controllers(void)
 	says("a kind that is not served", "Nothing");
 	says("a reconciler that is not executable", "not executable");
 	says("a coprocess that dies before its Hello", "cannot find my database");
+	says("a coprocess that ends after its Hello", "ended after its Hello, before any request");
+	says("a coprocess that talks after its Hello", "Good evening");
+	CHECK_MSG(WAIT_FOR(30, stack_logged(&s, "before any request (exit status 0)\" retry_s=4")),
+		  "a coprocess that ends after its Hello is started again without a growing pause");
 	says("a reconciler that prints garbage", "Good morning");
 	says("a reconciler that ignores SIGTERM", "Timeout");
 	CHECK_MSG(WAIT_FOR(60, stack_logged(&s, "sleep(")),
