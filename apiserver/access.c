@@ -1,4 +1,6 @@
 #include "access.h"
+#include "certificate.h"
+#include "private_file.h"
 #include <fcntl.h>
 #include <gnutls/gnutls.h>
 #include <stdio.h>
@@ -56,24 +58,42 @@ static int read_token(const char *path, char **ret, struct err *err)
 	return 0;
 }
 
-int access_init(struct access *a, const char *token_file, const char *cert_file, const char *key_file,
-		const char *client_ca_file, struct err *err)
+/* Its key and certificate stay over restarts: clients hold on to the certificate that they have read. */
+static int keep_self_signed(struct access *a, const char *path, struct err *err)
 {
-	*a = (struct access){.token_file = token_file};
+	_cleanup_(free_ptr) char *text = NULL;
+	struct err unreadable;
+	if (read_file(path, "--self-signed", &text, &unreadable) == 0 && text &&
+	    certificate_split(text, &a->key, &a->cert))
+		return 0;
+	int r = certificate_make(&a->key, &a->cert, err);
+	if (r < 0)
+		return r;
+	_cleanup_(free_ptr) char *both = xasprintf("%s%s", a->key, a->cert);
+	return private_file_write(path, span_of(both), "--self-signed", err);
+}
+
+int access_init(struct access *a, const struct access_files *files, struct err *err)
+{
+	*a = (struct access){.token_file = files->token};
 	pthread_mutex_init(&a->lock, NULL);
 	int r = 0;
-	if (!cert_file != !key_file)
+	if (!files->cert != !files->key)
 		r = err_set(err, -EINVAL, "--tls-cert and --tls-key go together");
-	else if (client_ca_file && !cert_file)
+	else if (files->cert && files->self_signed)
+		r = err_set(err, -EINVAL, "--self-signed and --tls-cert exclude each other");
+	else if (files->client_ca && !files->cert && !files->self_signed)
 		r = err_set(err, -EINVAL, "--client-ca needs --tls-cert and --tls-key");
-	if (r == 0 && token_file)
-		r = read_token(token_file, &a->token, err);
-	if (r == 0 && cert_file)
-		r = read_file(cert_file, "certificate", &a->cert, err);
-	if (r == 0 && key_file)
-		r = read_file(key_file, "key", &a->key, err);
-	if (r == 0 && client_ca_file)
-		r = read_file(client_ca_file, "client CA", &a->client_ca, err);
+	if (r == 0 && files->token)
+		r = read_token(files->token, &a->token, err);
+	if (r == 0 && files->self_signed)
+		r = keep_self_signed(a, files->self_signed, err);
+	if (r == 0 && files->cert)
+		r = read_file(files->cert, "certificate", &a->cert, err);
+	if (r == 0 && files->key)
+		r = read_file(files->key, "key", &a->key, err);
+	if (r == 0 && files->client_ca)
+		r = read_file(files->client_ca, "client CA", &a->client_ca, err);
 	if (r < 0)
 		access_done(a);
 	return r;

@@ -1,5 +1,5 @@
-/* Who may come in: the bearer token, TLS and client certificates. The only user of GnuTLS, which
- * libmicrohttpd's TLS is. */
+/* Who may come in: the bearer token, TLS and client certificates. With certificate.c the only user of GnuTLS,
+ * which libmicrohttpd's TLS is. */
 #pragma once
 #include "base.h"
 #include <microhttpd.h>
@@ -13,9 +13,12 @@ struct access {
 	const char *token_file;
 };
 
-/* Reads the files that are named (NULL: not given). */
-int access_init(struct access *a, const char *token_file, const char *cert_file, const char *key_file,
-		const char *client_ca_file, struct err *err);
+/* NULL: not given. */
+struct access_files {
+	const char *token, *cert, *key, *client_ca;
+	const char *self_signed; /* instead of cert and key: made, and kept here for the next start */
+};
+int access_init(struct access *a, const struct access_files *files, struct err *err);
 void access_done(struct access *a);
 /* Reads the token file again; the old token stays on failure. Any thread. */
 int access_reload(struct access *a, struct err *err);

@@ -16,7 +16,8 @@
 enum { SPARE_DESCRIPTORS = 64, DRAIN_SECONDS = 30, FIRST_VERSION_NS = 100000 /* see storage.h */ };
 
 static struct {
-	const char *listen, *token_file, *tls_cert, *tls_key, *client_ca, *write_kubeconfig;
+	const char *listen, *write_kubeconfig;
+	struct access_files files;
 	const char *history, *storage_limit, *max_connections, *bookmark_interval;
 } arg = {.listen = "127.0.0.1:8901",
 	 .history = "10000",
@@ -27,12 +28,15 @@ static struct {
 static const struct program_option options[] = {
     {"listen", 0, "ADDRESS:PORT", "where to listen (127.0.0.1:8901); port 0: a free one", &arg.listen, NULL,
      NULL},
-    {"token-file", 0, "FILE", "clients must send the bearer token in its first line", &arg.token_file, NULL,
+    {"token-file", 0, "FILE", "clients must send the bearer token in its first line", &arg.files.token, NULL,
      NULL},
-    {"tls-cert", 0, "FILE", "PEM certificate: serve HTTPS", &arg.tls_cert, NULL, NULL},
-    {"tls-key", 0, "FILE", "PEM key of the certificate", &arg.tls_key, NULL, NULL},
-    {"client-ca", 0, "FILE", "accept clients with a certificate of this authority", &arg.client_ca, NULL,
-     NULL},
+    {"tls-cert", 0, "FILE", "PEM certificate: serve HTTPS", &arg.files.cert, NULL, NULL},
+    {"tls-key", 0, "FILE", "PEM key of the certificate", &arg.files.key, NULL, NULL},
+    {"self-signed", 0, "FILE",
+     "serve HTTPS on the loopback with a certificate of its own, made and kept in FILE",
+     &arg.files.self_signed, NULL, NULL},
+    {"client-ca", 0, "FILE", "accept clients with a certificate of this authority", &arg.files.client_ca,
+     NULL, NULL},
     {"write-kubeconfig", 0, "FILE", "write a kubeconfig for this server when it listens",
      &arg.write_kubeconfig, NULL, NULL},
     {"history", 0, "N", "events kept for each kind (10000); what is older is answered with 410", &arg.history,
@@ -202,7 +206,7 @@ int main(int argc, char **argv)
 	int signals = program_signals(false);
 	if (signals < 0)
 		return EXIT_FAILURE;
-	if (access_init(&access, arg.token_file, arg.tls_cert, arg.tls_key, arg.client_ca, &err) < 0)
+	if (access_init(&access, &arg.files, &err) < 0)
 		return refuse(EXIT_CONFIG, &err);
 	int status = EXIT_FAILURE;
 	if (server_listen(arg.listen, &fd, &port, &loopback, &err) < 0)

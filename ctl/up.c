@@ -85,8 +85,10 @@ static int server_prepare(struct up *u, struct err *err)
 		return err_set(err, port, "no free port on the loopback: %s", strerror(-port));
 	u->server_listen = xasprintf("127.0.0.1:%d", port);
 	u->token_file = xasprintf("%s/token", u->program.runtime_dir);
+	u->certificate_file = xasprintf("%s/apiserver.pem", u->program.runtime_dir);
 	u->program.kubeconfig = u->kubeconfig = xasprintf("%s/kubeconfig", u->program.runtime_dir);
 	unlink(u->token_file);
+	unlink(u->certificate_file);
 	unlink(u->program.kubeconfig);
 	_cleanup_(close_fd) int fd =
 	    open(u->token_file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -101,7 +103,7 @@ static int server_name(struct up *u, struct err *err)
 	struct kubeconfig k = {0};
 	int rc = kubeconfig_load(u->program.kubeconfig, NULL, &k, err);
 	if (rc == 0 && u->token_file)
-		printf("server: %s (built in; kubectl --kubeconfig %s)\n", k.server, u->program.kubeconfig);
+		printf("server: %s (built in; export KUBECONFIG=%s)\n", k.server, u->program.kubeconfig);
 	else if (rc == 0)
 		printf("server: %s (of %s)\n", k.server, u->program.kubeconfig);
 	fflush(stdout);
@@ -337,6 +339,7 @@ static int start_and_run(struct up *u, int signals)
 	int status = run(u, signals);
 	if (u->token_file) {
 		unlink(u->token_file);
+		unlink(u->certificate_file);
 		unlink(u->kubeconfig);
 	}
 	return status;
@@ -353,6 +356,7 @@ static void up_done(struct up *u)
 	free(u->region_dir);
 	free(u->kubeconfig);
 	free(u->token_file);
+	free(u->certificate_file);
 	free(u->server_listen);
 }
 

@@ -11,8 +11,9 @@ struct up {
 	char *config_dir, *runtime_dir, *region_dir, *kubeconfig;
 	struct config config; /* of the last good load */
 	bool workers_given;
-	uint32_t workers; /* --workers */
-	char *token_file; /* of the built-in API server; NULL: a cluster is used */
+	uint32_t workers;	/* --workers */
+	char *token_file;	/* of the built-in API server; NULL: a cluster is used */
+	char *certificate_file; /* of the built-in API server: key and certificate */
 	char *server_listen;
 	struct child **children;
 	size_t count;

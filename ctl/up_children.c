@@ -51,6 +51,7 @@ void up_add_services(struct up *u)
 		c = child_add(u, "reconciled-apiserver", STAGE_SERVER, NULL);
 		option(&c->argv, "--listen", u->server_listen);
 		option(&c->argv, "--token-file", u->token_file);
+		option(&c->argv, "--self-signed", u->certificate_file);
 		option(&c->argv, "--write-kubeconfig", u->program.kubeconfig);
 	}
 	child_add(u, "reconciled-queue", STAGE_QUEUE, NULL);

@@ -163,6 +163,28 @@ stop
 wait "$WATCH"
 check "the end of the server ends a watch over TLS cleanly" $? 0
 
+# ---- a certificate of its own ----
+printf 'secret\n' >"$DIR/token"
+trusted() { code --cacert "$DIR/own.crt" -H 'Authorization: Bearer secret' "$@"; }
+start --token-file "$DIR/token" --self-signed "$DIR/own.pem"
+check "the address with a certificate of its own" "${URL%%:*}" https
+check "its mode" "$(stat -c %a "$DIR/own.pem")" 600
+sed -n 's/^ *certificate-authority-data: //p' "$DIR/kubeconfig" | base64 -d >"$DIR/own.crt"
+check "the key stays out of the kubeconfig" "$(grep -c KEY "$DIR/own.crt")" 0
+check "the kubeconfig's authority is right" "$(trusted "$URL/api")" 200
+check "by name, too" "$(trusted "https://localhost:${URL##*:}/api")" 200
+check "no token" "$(code --cacert "$DIR/own.crt" "$URL/api")" 401
+stop
+start --token-file "$DIR/token" --self-signed "$DIR/own.pem"
+check "the next start has the same certificate" "$(trusted "$URL/api")" 200
+stop
+echo damaged >"$DIR/own.pem"
+start --token-file "$DIR/token" --self-signed "$DIR/own.pem"
+check "a damaged one is made anew" "$(trusted "$URL/api")" 000
+sed -n 's/^ *certificate-authority-data: //p' "$DIR/kubeconfig" | base64 -d >"$DIR/own.crt"
+check "and is right" "$(trusted "$URL/api")" 200
+stop
+
 # ---- refusals at start ----
 refused() { # STATUS TEXT OPTION...
 	status=$1 text=$2
@@ -174,6 +196,8 @@ refused() { # STATUS TEXT OPTION...
 refused 78 "reachable from other machines" --listen 0.0.0.0:0
 refused 78 "reachable from other machines" --listen 0.0.0.0:0 --token-file "$DIR/token"
 refused 78 "go together" --listen 127.0.0.1:0 --tls-cert "$DIR/server.crt"
+refused 78 "exclude each other" --listen 127.0.0.1:0 --self-signed "$DIR/own.pem" --tls-cert "$DIR/server.crt" --tls-key "$DIR/server.key"
+refused 78 "No such file" --listen 127.0.0.1:0 --self-signed "$DIR/nowhere/own.pem"
 refused 78 "No such file" --listen 127.0.0.1:0 --token-file "$DIR/none"
 refused 1 "ADDRESS:PORT" --listen nowhere
 refused 1 "does the key belong to it" --listen 127.0.0.1:0 --tls-cert "$DIR/server.crt" --tls-key "$DIR/ca.key"

@@ -46,7 +46,10 @@ controller a.yaml one "workers: 2"
 # ---- start ----
 KUBECONFIG=/nowhere/else up # the environment does not count
 check "it starts" within 20 says "$FOLDER/up.out" "running: 1 controller, 2 worker processes"
-check "the first line names the server" grep -q "^server: http://127.0.0.1:[0-9]* (built in;" "$FOLDER/up.out"
+# kubectl sends no token over plain HTTP.
+check "the first line names the server, with HTTPS" grep -q "^server: https://127.0.0.1:[0-9]* (built in;" "$FOLDER/up.out"
+check "its kubeconfig has the certificate" grep -q "certificate-authority-data: ." "$FOLDER/run/kubeconfig"
+check "the key is ours alone" [ "$(stat -c %a "$FOLDER/run/apiserver.pem")" = 600 ]
 check "the kubeconfig is ours alone" [ "$(stat -c %a "$FOLDER/run/kubeconfig")" = 600 ]
 check "so is the token" [ "$(stat -c %a "$FOLDER/run/token")" = 600 ]
 check "everybody is connected" within 20 status_says '[.processes[].role] | sort | join(" ")' "queue watcher worker worker"
@@ -56,7 +59,7 @@ check "a second one is refused" status_is 1 "$ctl" up -f "$FOLDER/c" $here
 check "and told by whom" says "$FOLDER/err" "up.lock is locked by process $UP"
 
 # ---- what dies is started again ----
-for word in "--instance one.1" reconciled-watcher reconciled-queue; do
+for word in "--instance one.1" reconciled-watcher reconciled-queue reconciled-apiserver; do
 	old=$(one "$word")
 	kill -9 "$old"
 	check "$word is started again" within 10 replaced "$old" "$word"
