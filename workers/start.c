@@ -239,11 +239,11 @@ bool start_reload(struct host *h)
 	bool changed = strcmp(c->digest, h->controller->digest) != 0;
 	log_at(changed ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG, "reloaded",
 	       LOG_S("controller", h->controller_name), LOG_S("changed", changed ? "yes" : "no"));
+	start_goodbye(h); /* the program may be another although its file is the same */
 	if (!changed) {
 		config_done(&fresh);
 		return false;
 	}
-	start_goodbye(h);
 	start_stop_jail(h);
 	struct config old = h->config;
 	h->config = fresh;

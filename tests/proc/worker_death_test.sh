@@ -120,6 +120,14 @@ says hello 'controller file cannot be used; the loaded one stays.*unknown'
 map hello three
 says hello 'line="good day three"'
 mv "$dir/good" "$dir/config/hello.yaml"
+# The program may be another although its file is the same.
+worker steady
+ok "steady: back" within 20 sh -c "[ \$(grep -c 'reconciler is ready' '$dir/log/steady') = 2 ]"
+sed -i '2i echo "a second edition" >&2' "$dir/config/steady.sh"
+kill -HUP "$(pid_of steady)"
+says steady 'line="a second edition"'
+map steady two
+says steady 'key=steady/two .*outcome=Success'
 
 # ---- started before anything else is there ----
 
