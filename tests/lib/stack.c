@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -44,6 +45,21 @@ void stack_file(struct stack *s, const char *name, const char *fmt, ...)
 	if (fd < 0 || write(fd, buf_str(&text), text.len) != (ssize_t)text.len ||
 	    fchmod(fd, script ? 0755 : 0644) < 0) {
 		perror(path);
+		exit(1);
+	}
+}
+
+void stack_program(struct stack *s, const char *name)
+{
+	_cleanup_(free_ptr) char *from = xasprintf("%s/%s", getenv("BIN"), name);
+	_cleanup_(free_ptr) char *to = xasprintf("%s/%s", s->config, name);
+	_cleanup_(close_fd) int in = open(from, O_RDONLY | O_CLOEXEC);
+	_cleanup_(close_fd) int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+	ssize_t n = 1;
+	while (in >= 0 && out >= 0 && (n = sendfile(out, in, NULL, 1 << 20)) > 0)
+		;
+	if (in < 0 || out < 0 || n < 0 || fchmod(out, 0755) < 0) {
+		perror(from);
 		exit(1);
 	}
 }

@@ -15,6 +15,9 @@ struct stack {
 void stack_init(struct stack *s);
 /* Writes a file into the config folder; mode 0755 if it begins with "#!". */
 void stack_file(struct stack *s, const char *name, const char *fmt, ...) _printf_(3, 4);
+/* Copies a test program of the build into the config folder: the jail's user may not be able to enter where the
+ * sources lie (/root). */
+void stack_program(struct stack *s, const char *name);
 /* Starts `up`, waits for the API server, and connects. Ends the test when that fails. */
 void stack_start(struct stack *s);
 /* Starts `up` on another API server than the built-in one, and waits for nothing. */

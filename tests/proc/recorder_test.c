@@ -86,18 +86,18 @@ static size_t left_over(void)
 
 static void begin(void)
 {
-	const char *bin = getenv("BIN");
 	stack_init(&s);
+	stack_program(&s, "recorder");
 	stack_file(
 	    &s, "recorder.yaml",
 	    "apiVersion: reconciled.dev/v1alpha1\nkind: Controller\nmetadata: {name: recorder}\nspec:\n"
 	    "  for: {apiVersion: v1, kind: ConfigMap, labelSelector: {matchLabels: {recorder: \"yes\"}}}\n"
-	    "  reconciler:\n    exec: {command: [\"%s/recorder\"]}\n"
+	    "  reconciler:\n    exec: {command: [./recorder]}\n"
 	    "    env: {RECORDS: \"%s\", ASAN_OPTIONS: \"detect_leaks=0\"}\n"
-	    "    sandbox: {readWritePaths: [\"%s\"], readOnlyPaths: [\"%s\"]}\n"
+	    "    sandbox: {readWritePaths: [\"%s\"]}\n"
 	    "  workers: 4\n  reconciliationTimeout: 10s\n"
 	    "  quarantine: {crashes: 1000, within: 1m, for: 1s}\n  rateLimiter: {maxDelay: 1s, qps: 0}\n",
-	    bin, s.records, s.records, bin);
+	    s.records, s.records);
 	stack_start(&s);
 	for (size_t i = 0; i < OBJECTS; i++)
 		CHECK_MSG(put(i, true), "object %zu could not be created", i);
