@@ -1,4 +1,5 @@
 #include "ctl.h"
+#include <ctype.h>
 #include "transport.h"
 #include <stdio.h>
 #include <unistd.h>
@@ -42,6 +43,7 @@ void ctl_options(struct ctl *c, const struct ctl_command *self, const struct pro
 	_cleanup_(free_ptr) char *usage = xasprintf("%s %s", name, self->arguments);
 	_cleanup_(free_ptr) char *about =
 	    xasprintf("%s.%s%s", self->about, self->more ? "\n\n" : "", self->more ? self->more : "");
+	*about = (char)toupper((unsigned char)*about);
 	c->first = program_options(&c->program, name, usage, about, options, argc, argv);
 	if (strcmp(output, "json") != 0 && strcmp(output, "table") != 0)
 		ctl_usage(self, "--output is table or json, not %s", output);

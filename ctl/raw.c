@@ -76,6 +76,8 @@ CTL_RUN(raw_run)
 	http_client_free(client);
 	if (rc < 0)
 		return ctl_fail(self, err.text);
+	if (isatty(STDOUT_FILENO) && answer.len && answer.data[answer.len - 1] != '\n')
+		buf_putc(&answer, '\n');
 	ctl_print(&answer);
 	return EXIT_SUCCESS;
 }

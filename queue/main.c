@@ -4,7 +4,7 @@
 static const char about[] =
     "The broker of the workqueues: keys in from the watcher, out to the workers, one named queue per "
     "controller, kept in\n"
-    "REGION-DIR/queue.shm. It may be killed at any moment; the next start goes on where this one ended.\n";
+    "REGION-DIR/queue.shm. It may be killed at any moment; the next start goes on where this one ended.";
 
 static int fail(const struct err *err, int status)
 {

@@ -106,8 +106,13 @@ RECONCILE_API const char *reconcile_json(struct reconcile_value value);
  * this type. */
 RECONCILE_API const char *reconcile_condition_of(struct reconcile_value object, const char *type);
 
-/* Walks members or elements, in their order. Start with a zeroed iterator; key (may be NULL) is NULL for
- * elements. struct reconcile_iterator it = {0}; while (reconcile_each(ports, &it, NULL, &port)) ... */
+/* Walks members or elements, in their order; key (may be NULL) is NULL for elements. Start with a zeroed iterator:
+ *
+ *   struct reconcile_iterator it = {0};
+ *   struct reconcile_value port;
+ *   while (reconcile_each(ports, &it, NULL, &port))
+ *           ...
+ */
 struct reconcile_iterator {
 	size_t at;
 	bool started;
@@ -177,19 +182,26 @@ RECONCILE_API const char *reconcile_read_error(struct reconcile_request *req);
 
 /* ---- the response ---- */
 
+/* clang-format off */
 /* Templates: JSON with conversions as printf() has them, and safe whatever the arguments hold.
  *
- *   %s %.*s          a string: with its quotes where a value stands ('name': %s), escaped without them inside
- * of quotes ('%s-config'); NULL is null, or nothing inside of quotes %d %i %u %ld %lu %lld %llu %zd %zu   an
- * integer %g %f            a number (infinite or not a number: null) %c               a boolean: an int, 0 is
- * false %p               a struct reconcile_value * of this request: its JSON text, null where there is none
- *   %%               a percent sign
+ *   %s %.*s   a string: with its quotes where a value stands ('name': %s), escaped and without them inside of
+ *             quotes ('%s-config'); NULL is null, or nothing inside of quotes
+ *   %d %i %u %ld %lu %lld %llu %zd %zu
+ *             an integer
+ *   %g %f     a number (infinite or not a number: null)
+ *   %c        a boolean: an int, 0 is false
+ *   %p        a struct reconcile_value * of this request: its JSON text, null where there is none
+ *   %%        a percent sign
  *
  * Single quotes may stand for double ones around strings, which in C saves backslashes. A template that gives
  * no valid JSON is a bug: the response becomes a Terminal error that shows the place. */
+/* clang-format on */
 
 /* Sets status.FIELD; the same field again replaces it, null removes it from the object. What is not set stays
- * as it is. reconcile_status(res, "primary", "%s", name); */
+ * as it is.
+ *
+ *   reconcile_status(res, "primary", "%s", name); */
 RECONCILE_API void reconcile_status(struct reconcile_response *res, const char *field, const char *template_,
 				    ...) RECONCILE_FORMAT(3, 4);
 
