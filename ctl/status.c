@@ -64,6 +64,8 @@ static void print_controllers(const struct json *list, struct buf *out)
 	columns_init(&t, headings);
 	for (const struct json *c = NULL; (c = json_element(list, c));) {
 		const struct json *results = json_member(c, "results");
+		bool configured = true;
+		json_bool(json_member(c, "configured"), &configured);
 		columns_add(&t, text_of(c, "name"));
 		add_number(&t, c, "ready");
 		add_number(&t, c, "waiting");
@@ -74,7 +76,7 @@ static void print_controllers(const struct json *list, struct buf *out)
 				 number_of(results, "requeue_after"));
 		add_number(&t, results, "error");
 		add_number(&t, c, "retries");
-		columns_add(&t, text_of(c, "paused"));
+		columns_add(&t, configured ? text_of(c, "paused") : "in no controller file any more");
 	}
 	columns_print(&t, out);
 	columns_done(&t);

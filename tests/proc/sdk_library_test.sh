@@ -41,6 +41,6 @@ for how in shared static; do
 	answer=$(echo "$request" | "$T/$how")
 	ok test "$(echo "$answer" | jq -r '.children[0].data.text + .children[0].metadata.name + .conditions[0].status')" = hix-textTrue
 done
-ok sh -c '"$0" --help | grep -q "reconcilectl test"' "$T/static"
+ok sh -c '"$0" --help | grep -q "reconcilectl up -f"' "$T/static"
 echo "${passed:-0} passed, $failed failed"
 [ $failed = 0 ]

@@ -137,7 +137,7 @@ static int explain(const char *name, FILE *to)
 		"%s is a reconciler: reconciled-worker runs it and speaks with it over standard input and "
 		"output.\n"
 		"Name it in a controller file (spec.reconciler.coprocess or .exec), then try it with\n"
-		"    reconcilectl test FILE --object OBJECT.yaml\n"
+		"    reconcilectl up -f FILE\n"
 		"or give it one request by hand: %s < request.json\n",
 		name, name);
 	return to == stdout ? 0 : 2;

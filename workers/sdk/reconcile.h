@@ -132,7 +132,7 @@ RECONCILE_API struct reconcile_value reconcile_object(struct reconcile_request *
 /* The object is being deleted (or has left the selector) and carries the controller's finalizer: clean up
  * what the API server does not, then reconcile_finalized(). */
 RECONCILE_API bool reconcile_finalizing(struct reconcile_request *req);
-/* Under `reconcilectl test`: do nothing outside of the response. */
+/* A trial: do nothing outside of the response. (No command of this version asks for one.) */
 RECONCILE_API bool reconcile_dry_run(struct reconcile_request *req);
 /* Failures of this key in a row; 0 at first. */
 RECONCILE_API int64_t reconcile_attempt(struct reconcile_request *req);
