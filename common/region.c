@@ -381,6 +381,13 @@ bool region_has_writer(const struct region *r)
 	return false;
 }
 
+bool region_in_place(const struct region *r)
+{
+	struct stat by_fd, by_path;
+	return fstat(r->fd, &by_fd) == 0 && stat(r->path, &by_path) == 0 && by_fd.st_ino == by_path.st_ino &&
+	       by_fd.st_dev == by_path.st_dev;
+}
+
 void region_done(struct region *r)
 {
 	if (!r)

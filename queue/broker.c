@@ -2,8 +2,11 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
+
+#define FILES_NS (5 * NS_PER_S) /* between two looks whether the socket and the region are in place */
 
 enum {
 	REQUESTS_A_TURN = 256, /* then timers and signals have their turn */
@@ -178,16 +181,37 @@ int broker_open(struct broker *b, const struct program *program, struct err *err
 
 int broker_listen(struct broker *b, struct err *err)
 {
-	_cleanup_(free_ptr) char *path = xasprintf("%s/queue.sock", b->program->runtime_dir);
-	int rc = transport_listen(path, &b->server, err);
-	if (rc == 0)
+	struct stat st;
+	b->socket = xasprintf("%s/queue.sock", b->program->runtime_dir);
+	int rc = transport_listen(b->socket, &b->server, err);
+	if (rc == 0 && stat(b->socket, &st) < 0)
+		rc = err_set(err, -errno, "%s: %s", b->socket, strerror(errno));
+	if (rc == 0) {
+		b->socket_inode = st.st_ino;
 		rc = add_event(b, transport_server_fd(b->server), EVENT_TRANSPORT, err);
+	}
 	if (rc == 0)
-		log_info("listening", LOG_S("path", path), LOG_I("incarnation", b->incarnation));
+		log_info("listening", LOG_S("path", b->socket), LOG_I("incarnation", b->incarnation));
 	return rc;
 }
 
 /* ---- loop ---- */
+
+/* Without the socket nobody finds us any more; without the region there is none to recover. */
+static bool files_in_place(const struct broker *b)
+{
+	struct stat st;
+	const char *missing = NULL;
+	if (stat(b->socket, &st) < 0 || st.st_ino != b->socket_inode)
+		missing = b->socket;
+	else if (!region_in_place(&b->region))
+		missing = b->region.path;
+	if (missing)
+		log_error(
+		    "a file was deleted while it is in use; ending, so that the next start makes it anew",
+		    LOG_S("path", missing));
+	return !missing;
+}
 
 static bool read_requests(struct broker *b)
 {
@@ -258,12 +282,13 @@ static int timeout_ms(const struct broker *b, int64_t now, int64_t watchdog_at)
 int broker_run(struct broker *b)
 {
 	int64_t every = program_watchdog_ns(), watchdog_at = every ? 0 : INT64_MAX;
+	int64_t look = clock_boottime_ns() + FILES_NS;
 	bool more = false;
 	while (!b->stopping) {
 		struct epoll_event events[16];
 		int64_t now = clock_boottime_ns();
 		int n = epoll_wait(b->epoll, events, ARRAY_SIZE(events),
-				   more ? 0 : timeout_ms(b, now, watchdog_at));
+				   more ? 0 : timeout_ms(b, now, MIN(watchdog_at, look)));
 		if (n < 0 && errno != EINTR) {
 			log_error("epoll failed", LOG_E(errno));
 			return EXIT_FAILURE;
@@ -286,6 +311,11 @@ int broker_run(struct broker *b)
 		if (now >= watchdog_at) {
 			program_notify("WATCHDOG=1");
 			watchdog_at = now + every;
+		}
+		if (now >= look) {
+			if (!files_in_place(b))
+				return EXIT_FAILURE;
+			look = now + FILES_NS;
 		}
 	}
 	return EXIT_SUCCESS;

@@ -26,6 +26,8 @@ struct broker {
 	struct reports reports;
 
 	int epoll, signals;
+	char *socket;		  /* where it listens */
+	ino_t socket_inode;	  /* of the socket there */
 	bool stopping, recovered; /* recovered: the region was there */
 	/* until then a lease that is over is not ended: a restarted broker hears out hosts that hold
 	 * results */
@@ -38,7 +40,7 @@ struct broker {
 int broker_open(struct broker *b, const struct program *program,
 		struct err *err); /* configuration, region, recovery; -EBADMSG: configuration */
 int broker_listen(struct broker *b, struct err *err);
-int broker_run(struct broker *b); /* until SIGTERM; the exit status */
+int broker_run(struct broker *b); /* until SIGTERM, or until its files are gone; the exit status */
 
 /* handlers.c: one function per message. The token is used up. */
 void broker_request(struct broker *b, const struct transport_event *event);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #define FLUSH_NS (5 * NS_PER_S) /* for keys and answers on their way at the end */
+#define FILES_NS (5 * NS_PER_S) /* between two looks whether the cache's files are in place */
 
 /* ---- readiness ---- */
 
@@ -90,16 +91,29 @@ static void flush(struct watcher *w, struct pollfd *fds)
 	}
 }
 
-void loop_run(struct watcher *w, int signals)
+/* Workers that start now would not find the cache. What is in it stands in the API server: the next start makes it anew. */
+static bool files_in_place(const struct watcher *w)
+{
+	const char *missing = store_missing(w->store);
+	if (missing)
+		log_error("a file of the cache was deleted while it is in use; ending, so that the next "
+			  "start makes the "
+			  "cache anew",
+			  LOG_S("path", missing));
+	return !missing;
+}
+
+int loop_run(struct watcher *w, int signals)
 {
 	struct pollfd fds[2] = {{.fd = broker_fd(w->broker), .events = POLLIN},
 				{.fd = signals, .events = POLLIN}};
 	struct readiness told = {.tables = SIZE_MAX};
 	int64_t watchdog = program_watchdog_ns(), kick = watchdog ? clock_boottime_ns() : INT64_MAX;
+	int64_t look = clock_boottime_ns() + FILES_NS;
 	while (!w->stopping) {
 		act(w);
 		tell_readiness(w, &told);
-		wait_for(w, fds, 2, MIN(next_due(w), kick));
+		wait_for(w, fds, 2, MIN(next_due(w), MIN(kick, look)));
 		struct signalfd_siginfo signal;
 		if (fds[1].revents && read(signals, &signal, sizeof signal) == sizeof signal) {
 			if (signal.ssi_signo == SIGHUP)
@@ -111,6 +125,11 @@ void loop_run(struct watcher *w, int signals)
 			program_notify("WATCHDOG=1");
 			kick = clock_boottime_ns() + watchdog;
 		}
+		if (clock_boottime_ns() >= look) {
+			if (!files_in_place(w))
+				return EXIT_FAILURE;
+			look = clock_boottime_ns() + FILES_NS;
+		}
 	}
 	program_notify("STOPPING=1");
 	log_info("stopping");
@@ -118,4 +137,5 @@ void loop_run(struct watcher *w, int signals)
 		for (size_t n = 0; n < w->informers[i]->n_streams; n++)
 			stream_stop(&w->informers[i]->streams[n]);
 	flush(w, fds);
+	return EXIT_SUCCESS;
 }

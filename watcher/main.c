@@ -93,7 +93,7 @@ int main(int argc, char **argv)
 		log_error("cannot start", LOG_S("reason", err.text));
 		return rc;
 	}
-	loop_run(&w, signals);
+	rc = loop_run(&w, signals);
 	log_info("stopped");
-	_exit(EXIT_SUCCESS); /* nng's threads are not waited for */
+	_exit(rc); /* nng's threads are not waited for */
 }

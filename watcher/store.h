@@ -56,6 +56,8 @@ struct store_usage {
 	uint32_t objects, segments;
 };
 void store_usage(const struct store *s, struct store_usage *ret);
+/* The path of a file of the cache that somebody deleted or replaced; NULL: all are in place. */
+const char *store_missing(const struct store *s);
 
 /* ---- what else lies in the region ---- */
 

@@ -318,3 +318,13 @@ void store_close(struct store *s)
 	free(s->region_dir);
 	free(s);
 }
+
+const char *store_missing(const struct store *s)
+{
+	if (!region_in_place(&s->region))
+		return s->region.path;
+	for (uint32_t i = 0; i < CACHE_SEGMENTS; i++)
+		if (s->segments[i].file && !region_in_place(&s->segments[i].region))
+			return s->segments[i].region.path;
+	return NULL;
+}

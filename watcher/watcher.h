@@ -185,5 +185,5 @@ void reload_log_errors(const struct config *c);
 
 /* ---- loop.c ---- */
 
-/* Until SIGTERM or SIGINT, and then until what is on its way is sent. */
-void loop_run(struct watcher *w, int signals);
+/* Until SIGTERM or SIGINT, and then until what is on its way is sent; or until the cache's files are gone. The exit status. */
+int loop_run(struct watcher *w, int signals);
