@@ -141,7 +141,7 @@ static int add_event(struct broker *b, int fd, uint64_t tag, struct err *err)
 	return 0;
 }
 
-int broker_open(struct broker *b, const struct program *program, struct err *err)
+int broker_open(struct broker *b, const struct program *program, bool follows, struct err *err)
 {
 	*b =
 	    (struct broker){.program = program, .epoll = -1, .signals = -1, .out = {.limit = WIRE_MAX_BYTES}};
@@ -168,6 +168,7 @@ int broker_open(struct broker *b, const struct program *program, struct err *err
 	b->incarnation = atomic_load_explicit(&region_header(&b->region)->incarnation, memory_order_relaxed);
 	shorten_leases(b);
 	b->patience = b->started + b->wq.kill_grace;
+	b->hold = follows && !b->recovered ? b->patience : 0;
 	broker_configure(b, b->started);
 	rc = lease_recover(&b->leases, &b->wq, err);
 	if (rc < 0)
@@ -175,6 +176,10 @@ int broker_open(struct broker *b, const struct program *program, struct err *err
 	log_info(b->recovered ? "recovered" : "the queue begins empty", LOG_I("incarnation", b->incarnation),
 		 LOG_I("keys", b->wq.index.keys), LOG_I("leases", b->leases.len),
 		 LOG_I("bytes", (uint64_t)b->store.blocks * SHM_BLOCK));
+	if (b->hold)
+		log_warning("the region of the last broker is lost: before keys are granted, workers have "
+			    "time to hear it",
+			    LOG_I("seconds", (b->hold - b->started) / NS_PER_S));
 	broker_reap(b, b->started);
 	return 0;
 }
@@ -271,6 +276,8 @@ static int timeout_ms(const struct broker *b, int64_t now, int64_t watchdog_at)
 	int64_t next = MIN(workqueue_next(&b->wq, now), watchdog_at);
 	if (fault("twice"))
 		next = MIN(next, now + 50 * (int64_t)NS_PER_MS);
+	if (now < b->hold)
+		next = MIN(next, b->hold);
 	if (next == INT64_MAX)
 		return -1;
 	if (next <= now)

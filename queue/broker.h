@@ -32,12 +32,16 @@ struct broker {
 	/* until then a lease that is over is not ended: a restarted broker hears out hosts that hold
 	 * results */
 	int64_t patience;
+	/* until then nothing is granted: the leases went with the region, and who still runs a key of an earlier broker must
+	 * hear that it is lost before anybody else gets it */
+	int64_t hold;
 	int64_t full_logged; /* when a refused add was logged last */
 	struct buf out;	     /* for encoding answers */
 };
 
 /* broker.c: start and loop */
-int broker_open(struct broker *b, const struct program *program,
+/* follows: there was another broker in this runtime folder since the boot */
+int broker_open(struct broker *b, const struct program *program, bool follows,
 		struct err *err); /* configuration, region, recovery; -EBADMSG: configuration */
 int broker_listen(struct broker *b, struct err *err);
 int broker_run(struct broker *b); /* until SIGTERM, or until its files are gone; the exit status */

@@ -27,7 +27,7 @@ bool broker_grant(struct broker *b, struct peer *p, uint16_t controller, bool do
 {
 	const struct shm_controller *row = store_controller(&b->store, controller);
 	/* Without an init to watch, the death of what it runs could never be proven. */
-	if (b->stopping || (fault("broker") && b->recovered))
+	if (b->stopping || now < b->hold || (fault("broker") && b->recovered))
 		return false;
 	if (!p->jail || procs_dead(p->host) || procs_dead(p->jail) || strcmp(row->digest, p->digest) != 0)
 		return false;

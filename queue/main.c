@@ -23,10 +23,12 @@ int main(int argc, char **argv)
 		err_set(&err, -EINVAL, "unexpected argument '%s': see --help", argv[at]);
 		return fail(&err, EXIT_USAGE);
 	}
+	_cleanup_(free_ptr) char *lock = xasprintf("%s/queue.lock", program.runtime_dir);
+	bool follows = access(lock, F_OK) == 0;
 	if (program_folder(program.runtime_dir, &err) < 0 || program_folder(program.region_dir, &err) < 0 ||
 	    program_lock(program.runtime_dir, "queue", &err) < 0)
 		return fail(&err, EXIT_FAILURE);
-	int rc = broker_open(&broker, &program, &err);
+	int rc = broker_open(&broker, &program, follows, &err);
 	if (rc < 0)
 		return fail(&err, rc == -EBADMSG ? EXIT_CONFIG : EXIT_FAILURE);
 	if (broker_listen(&broker, &err) < 0)
