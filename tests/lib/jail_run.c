@@ -124,10 +124,12 @@ const char *own_copy(void)
 	*strrchr(self, '/') = 0;
 	name = xasprintf("%s/%s", self, self + strlen(self) + 1);
 	_cleanup_(free_ptr) char *jail = xasprintf("%s/reconciled-jail", self);
+	_cleanup_(free_ptr) char *hostile = xasprintf("%s/hostile", self);
 	_cleanup_(free_ptr) char *to = xasprintf("%s/bin", check_folder());
 	chmod(check_folder(), 0755);
 	mkdir(to, 0755);
-	CHECK(check_wait(check_start(NULL, (const char *const[]){"cp", name, jail, to, NULL}), 60) == 0);
+	CHECK(check_wait(check_start(NULL, (const char *const[]){"cp", name, jail, hostile, to, NULL}), 60) ==
+	      0);
 	snprintf(path, sizeof path, "%s/%s", to, self + strlen(self) + 1);
 	return path;
 }

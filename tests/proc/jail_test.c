@@ -2,6 +2,7 @@
  * limits hold, and what cannot be set up is said. As root, then once more as an ordinary user. What happens
  * when its processes die: jail_death_test.c. */
 #include "jail_run.h"
+#include "program.h"
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -106,7 +107,8 @@ static void escapes(void)
 	snprintf(port, sizeof port, "%d", listen_tcp());
 	snprintf(host, sizeof host, "%d", getpid());
 	snprintf(processes, sizeof processes, "%d", PROCESSES);
-	_cleanup_(free_ptr) char *program = xasprintf("%s/hostile", getenv("BIN"));
+	_cleanup_(free_ptr) char *program =
+	    program_beside("hostile"); /* the user's copy, when the user runs this */
 	CHECK(check_wait(check_start(NULL, ARGV("cp", program, IN("wd"))), 60) == 0);
 
 	struct jail *j = jail_up(&(struct jail_options){
