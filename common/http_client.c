@@ -1,3 +1,4 @@
+#include "base64.h"
 #include "http_private.h"
 #include <ctype.h>
 #include <fcntl.h>
@@ -143,8 +144,11 @@ int http_client_new(const struct kubeconfig *k, const char *user_agent, struct h
 	c->token_read_ns = clock_boottime_ns() - TOKEN_AGE_S * NS_PER_S;
 	if (k->user) {
 		_cleanup_(free_ptr) char *pair = xasprintf("%s:%s", k->user, k->password ? k->password : "");
-		_cleanup_(free_ptr) char *encoded = http_tls_base64(span_of(pair));
-		c->basic = xasprintf("Basic %s", encoded);
+		struct buf basic = {0};
+		buf_puts(&basic, "Basic ");
+		base64_encode(&basic, span_of(pair));
+		c->basic = xstrdup(buf_str(&basic));
+		buf_done(&basic);
 	}
 	*ret = c;
 	return 0;

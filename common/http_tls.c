@@ -1,6 +1,5 @@
 #include "http_tls.h"
 #include <arpa/inet.h>
-#include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
@@ -207,11 +206,4 @@ void http_tls_explain(const struct http_tls *t, const struct kubeconfig *k, cons
 		snprintf(out, size, "the certificate %s is refused: %s", t->subject,
 			 X509_verify_cert_error_string(t->verify_error));
 	}
-}
-
-char *http_tls_base64(struct span bytes)
-{
-	char *out = xmalloc(4 * ((bytes.len + 2) / 3) + 1);
-	EVP_EncodeBlock((unsigned char *)out, (const unsigned char *)bytes.at, (int)bytes.len);
-	return out;
 }

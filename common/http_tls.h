@@ -21,5 +21,3 @@ void http_tls_watch(struct http_tls *t, void *ssl_ctx);
 /* Text for a refused certificate, after "https://server: ". wanted_name: the name that it was checked for. */
 void http_tls_explain(const struct http_tls *t, const struct kubeconfig *k, const char *wanted_name,
 		      char *out, size_t size);
-/* "user:password" in base64, owned by the caller. */
-char *http_tls_base64(struct span bytes);

@@ -1,8 +1,8 @@
 #include "kubeconfig.h"
+#include "base64.h"
 #include "yaml_doc.h"
 #include <ctype.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -148,29 +148,6 @@ static int get_bool(const struct reader *r, const struct yaml_doc_node *in, cons
 		return refuse(r, n, "%s: true or false is wanted here", key);
 	*ret = yes;
 	return 0;
-}
-
-/* Base64 with white space anywhere; NULL if it is none. Owned by the caller. */
-static char *base64_decode(struct span text, size_t *ret_len)
-{
-	char *compact = xmalloc(text.len + 1);
-	size_t n = 0;
-	for (size_t i = 0; i < text.len; i++)
-		if (!isspace((unsigned char)text.at[i]))
-			compact[n++] = text.at[i];
-	char *out = xmalloc(n + 1);
-	int len = n % 4 ? -1 : EVP_DecodeBlock((unsigned char *)out, (const unsigned char *)compact, (int)n);
-	/* The decoder counts the bytes that padding stands for. */
-	for (size_t i = n; len > 0 && i > 0 && n - i < 2 && compact[i - 1] == '='; i--)
-		len--;
-	free(compact);
-	if (len < 0) {
-		free(out);
-		return NULL;
-	}
-	out[len] = 0;
-	*ret_len = (size_t)len;
-	return out;
 }
 
 /* KEY-data, decoded, or KEY, a path: data wins. */

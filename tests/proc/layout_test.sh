@@ -8,7 +8,7 @@ bad() { # TEXT, offending lines on stdin
 	lines=$(cat)
 	[ -z "$lines" ] || printf '%s:\n%s\n' "$1" "$lines" | tee -a "$found"
 }
-sources() { find "$@" -name '*.[ch]' 2>/dev/null | sort; }
+sources() { find "$@" -name '*.[ch]' -o -name '*.def' 2>/dev/null | sort; }
 programs="watcher queue workers apiserver metrics ctl"
 
 for p in $programs; do
@@ -25,11 +25,23 @@ for h in $(sources common | xargs sed -nE 's/^#include "([^"]+)".*/\1/p' | sort 
 	[ -e "common/$h" ] || echo "$h"
 done | bad "common includes a header from elsewhere"
 
-# One file for each third-party header (tests and examples apart).
-for h in nng/ msgpack curl/ cjson/ yaml.h openssl/ssl seccomp.h microhttpd.h; do
+# What users link needs of ours only what is compiled in; what they include is for them and for examples/ alone.
+sources workers/sdk | xargs grep -nE '#include "' | grep -vE '"(sdk|reconcile|base|buf|json_scan)\.h"' | bad "libreconcile takes more than is compiled in"
+sources workers/*.c workers/*.h | xargs grep -nE '#include "(sdk/|reconcile\.h)' | bad "the worker includes libreconcile"
+sources common $programs | grep -v '^workers/sdk/' | xargs grep -nE '#include <reconcile\.h>' | bad "libreconcile's header is for users"
+sources examples | xargs grep -nE '#include "' | bad "an example includes what a user does not have"
+
+# One file for each third-party header (tests and examples apart), and no header that is not known here.
+for h in nng/ msgpack curl/ cjson/ yaml.h openssl/evp.h openssl/ssl.h openssl/x509v3.h openssl/pem.h systemd/sd-daemon.h systemd/sd-journal.h \
+	seccomp.h microhttpd.h gnutls/; do
 	files=$(sources common $programs | xargs grep -lE "#include <$h" | sort -u)
 	[ "$(echo "$files" | wc -w)" -le 1 ] || echo "$files" | bad "<$h...> is included by more than one file"
+	known="${known:-reconcile.h}|$h"
 done
+for h in $(sources common $programs | xargs sed -nE 's/^#include <([^>]+)>.*/\1/p' | sort -u | grep -vE "^($known)"); do
+	[ -z "$(dpkg-query -S "*/include/$h" "*/include/$(uname -m)-linux-gnu/$h" "*/gcc/*/include/$h" 2>/dev/null |
+		cut -d' ' -f1 | grep -vE '^(libc6-dev|linux-libc-dev|libgcc-[0-9]+-dev|libclang|libstdc|libcrypt-dev|linux-headers|musl)')" ] || echo "$h"
+done | bad "a third-party header that is not named in this test: see docs/dependencies.md"
 sources common $programs | xargs grep -nE '\b(cJSON_GetObjectItem|strcpy|strcat|sprintf|atoi|atol|gets|strtok)\(' | bad "a function that is banned here"
 grep -rnE 'RuntimeDirectory=' systemd | grep -vE '#|no RuntimeDirectory' | bad "a unit names a shared folder"
 for u in systemd/*.service.in; do grep -q '^RemoveIPC=no' "$u" || echo "$u"; done | bad "RemoveIPC=no is missing"

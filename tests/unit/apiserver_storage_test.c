@@ -1,5 +1,4 @@
 /* The store: order, history and its bounds; and the small parts: base64, paths, versions. */
-#include "apiserver/base64.h"
 #include "apiserver/call.h"
 #include "apiserver_fixture.h"
 
@@ -160,31 +159,6 @@ Test(apiserver_storage, readers_keep_what_they_hold)
 }
 
 /* ---- the small parts ---- */
-
-Test(apiserver_parts, base64)
-{
-	static const struct {
-		const char *bytes, *text;
-	} cases[] = {{"", ""},
-		     {"f", "Zg=="},
-		     {"fo", "Zm8="},
-		     {"foo", "Zm9v"},
-		     {"foob", "Zm9vYg=="},
-		     {"fooba", "Zm9vYmE="},
-		     {"foobar", "Zm9vYmFy"}};
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		_cleanup_(buf_done) struct buf out = {0};
-		base64_encode(&out, span_of(cases[i].bytes));
-		cr_expect_str_eq(buf_str(&out), cases[i].text);
-		cr_expect(base64_valid(span_of(cases[i].text)));
-		cr_expect_eq(base64_size(span_of(cases[i].text)), strlen(cases[i].bytes));
-	}
-	static const char *const wrong[] = {
-	    "Z", "Zg", "Zg=", "Zg===", "Z===", "Zg==Zg==", "Z g=", "Zm9v\n", "=m9v", "Zm=v", "Zm9\xc3"};
-	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
-		cr_expect_not(base64_valid(span_of(wrong[i])), "%s", wrong[i]);
-	cr_expect_not(base64_valid((struct span){"Zm\0v", 4}));
-}
 
 Test(apiserver_parts, paths)
 {

@@ -1,4 +1,5 @@
 #include "base64.h"
+#include <ctype.h>
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -34,4 +35,27 @@ size_t base64_size(struct span s)
 	while (padding < s.len && padding < 2 && s.at[s.len - 1 - padding] == '=')
 		padding++;
 	return s.len / 4 * 3 - padding;
+}
+
+char *base64_decode(struct span text, size_t *ret_len)
+{
+	_cleanup_(free_ptr) char *compact = xmalloc(text.len + 1);
+	struct span s = {compact, 0};
+	for (size_t i = 0; i < text.len; i++)
+		if (!isspace((unsigned char)text.at[i]))
+			compact[s.len++] = text.at[i];
+	if (!base64_valid(s))
+		return NULL;
+	size_t len = base64_size(s);
+	char *out = xmalloc(len + 1);
+	uint32_t bits = 0;
+	for (size_t i = 0, n = 0; i < s.len; i++) {
+		const char *digit = strchr(alphabet, s.at[i]); /* of padding: none */
+		bits = bits << 6 | (digit ? (uint32_t)(digit - alphabet) : 0);
+		for (int k = 16; i % 4 == 3 && k >= 0 && n < len; k -= 8)
+			out[n++] = (char)(bits >> k & 255);
+	}
+	out[len] = 0;
+	*ret_len = len;
+	return out;
 }
