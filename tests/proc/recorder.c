@@ -55,7 +55,7 @@ int main(void)
 	request[n] = 0;
 	const char *at = strstr(request, "\"counter\":\"");
 	long counter = at ? strtol(at + strlen("\"counter\":\""), NULL, 10) : -1;
-	nanosleep(&(struct timespec){0, (getpid() % 20) * 1000000L},
+	nanosleep(&(struct timespec){0, (20 + getpid() % 60) * 1000000L},
 		  NULL); /* so that kills find it at work */
 
 	snprintf(path, sizeof path, "%s.value", name);

@@ -41,6 +41,14 @@ static bool kill_one(void)
 	return true;
 }
 
+static bool enough_kills(void)
+{
+	for (size_t r = 0; r < ROLE_COUNT; r++)
+		if (kills[r] < MIN_KILLS)
+			return false;
+	return true;
+}
+
 static bool refused(void)
 {
 	_cleanup_(free_ptr) char *path = xasprintf("%s/refused", s.records);
@@ -109,7 +117,9 @@ static void run(int seconds)
 	int64_t end = clock_boottime_ns() + seconds * NS_PER_S, next_kill = 0;
 	int64_t interval = seconds * NS_PER_S / (ROLE_COUNT * (MIN_KILLS + 8));
 	unsigned long changes = 0;
-	while (clock_boottime_ns() < end && !refused()) {
+	while ((clock_boottime_ns() < end ||
+		(!enough_kills() && clock_boottime_ns() < end + seconds * NS_PER_S)) &&
+	       !refused()) {
 		size_t i = random_below(OBJECTS);
 		counters[i]++;
 		changes++;
