@@ -1,6 +1,6 @@
 #include "ctl.h"
-#include <ctype.h>
 #include "transport.h"
+#include <ctype.h>
 #include <stdio.h>
 #include <unistd.h>
 
