@@ -59,10 +59,17 @@ static bool configure(struct broker *b, const struct config_controller *c)
 			    span_of(text));
 		return false;
 	}
+	reports_set(&b->reports, BY, span_of(c->name), span_of("rows"), WIRE_STATE_OK, span_of(""));
 	workqueue_configure(&b->wq, row, &rules);
 	if (new)
 		log_info("controller added", LOG_S("controller", c->name), LOG_S("digest", c->digest));
 	return new;
+}
+
+static bool is_configured(void *ctx, const char *controller)
+{
+	const struct broker *b = ctx;
+	return config_find(&b->config, controller);
 }
 
 /* Rows whose file is gone. While any file is wrong nobody can say which controller it would have held, so
@@ -84,6 +91,8 @@ static void drop_absent(struct broker *b, int64_t now)
 		log_info("controller removed: it is no longer configured", LOG_S("controller", name),
 			 LOG_I("dropped", n));
 	}
+	if (!b->config.errors.fatal) /* also of those that never had a row */
+		reports_keep(&b->reports, is_configured, b);
 }
 
 int broker_load(struct broker *b, struct err *err)

@@ -58,6 +58,13 @@ void reports_forget_controller(struct reports *rs, const char *controller)
 			take_out(rs, i);
 }
 
+void reports_keep(struct reports *rs, bool (*keep)(void *ctx, const char *controller), void *ctx)
+{
+	for (size_t i = rs->len; i-- > 0;)
+		if (rs->at[i].controller[0] && !keep(ctx, rs->at[i].controller))
+			take_out(rs, i);
+}
+
 void reports_json(const struct reports *rs, struct buf *out)
 {
 	buf_putc(out, '[');

@@ -24,4 +24,6 @@ void reports_set(struct reports *rs, const char *process, struct span controller
 void reports_forget(struct reports *rs, const char *process);
 /* The controller is gone. */
 void reports_forget_controller(struct reports *rs, const char *controller);
+/* Only those stay whose controller keep() wants, and those of no controller. */
+void reports_keep(struct reports *rs, bool (*keep)(void *ctx, const char *controller), void *ctx);
 void reports_json(const struct reports *rs, struct buf *out);

@@ -1,0 +1,42 @@
+/* What is wrong, and for how long the status says so. */
+#include "queue/reports.h"
+#include <criterion/criterion.h>
+
+static struct reports rs;
+
+static void says(const char *controller, const char *topic, uint32_t state)
+{
+	reports_set(&rs, "queue", span_of(controller), span_of(topic), state, span_of("because"));
+}
+
+static bool keep_website(void *ctx _unused_, const char *controller)
+{
+	return strcmp(controller, "website") == 0;
+}
+
+static void clear(void)
+{
+	free(rs.at);
+	rs = (struct reports){0};
+}
+
+Test(reports, one_that_heals_goes, .fini = clear)
+{
+	says("website", "rows", WIRE_STATE_FAILED);
+	says("website", "rows", WIRE_STATE_FAILED);
+	cr_expect_eq(rs.len, 1);
+	says("website", "rows", WIRE_STATE_OK);
+	cr_expect_eq(rs.len, 0);
+}
+
+/* The 65th controller never had a row, so nothing said of it when its row went. */
+Test(reports, a_controller_that_is_gone_is_not_complained_about_for_ever, .fini = clear)
+{
+	says("sixty-fifth", "rows", WIRE_STATE_FAILED);
+	says("website", "digest", WIRE_STATE_DEGRADED);
+	says("", "a.yaml:1:1", WIRE_STATE_FAILED);
+	reports_keep(&rs, keep_website, NULL);
+	cr_assert_eq(rs.len, 2);
+	cr_expect_str_eq(rs.at[0].controller, "website");
+	cr_expect_str_eq(rs.at[1].controller, "");
+}
