@@ -133,20 +133,28 @@ static int begin_writer(struct host *h, const struct request *q, struct err *err
 	return writer_init(&h->writer, buf_span(&q->object), err);
 }
 
-/* The finalizer is there before the reconciler first sees the object. False: the attempt is over. */
-static bool ensure_finalizer(struct host *h, struct request *q)
+/* The object as the API server answered, without what the cache leaves out. */
+static void take_object(struct host *h, struct request *q)
 {
 	struct writer *w = &h->writer;
-	int r = write_finalizer_first(w, &h->result);
-	if (r < 0)
+	struct doc_node *metadata = doc_get(w->object, "metadata");
+	if (h->controller->strip_managed_fields && metadata)
+		doc_set(w->doc, metadata, "managedFields", NULL);
+	buf_reset(&q->object);
+	doc_print(w->object, &q->object);
+}
+
+/* The finalizer is there before the reconciler first sees the object; one that left the selector with it is
+ * found. False: the attempt is over. */
+static bool ensure_finalizer(struct host *h, struct request *q, bool *ret_left)
+{
+	int left = write_find_left(&h->writer, &h->result);
+	int added = left < 0 ? left : write_finalizer_first(&h->writer, &h->result);
+	if (added < 0)
 		return false;
-	if (r > 0) { /* as the API server answered, without what the cache leaves out */
-		struct doc_node *metadata = doc_get(w->object, "metadata");
-		if (h->controller->strip_managed_fields && metadata)
-			doc_set(w->doc, metadata, "managedFields", NULL);
-		buf_reset(&q->object);
-		doc_print(w->object, &q->object);
-	}
+	if (left > 0 || added > 0)
+		take_object(h, q);
+	*ret_left = left > 0;
 	return true;
 }
 
@@ -194,11 +202,12 @@ static int build(struct host *h, int64_t now_ns, struct request *q, struct buf *
 		return r;
 	if ((r = begin_writer(h, q, err)) < 0)
 		return r;
-	if (!ensure_finalizer(h, q) || is_released(&h->writer))
+	bool left;
+	if (!ensure_finalizer(h, q, &left) || is_released(&h->writer))
 		return -ECANCELED;
 	h->object_present = h->writer.object != NULL;
 	h->finalizing = q->finalizing =
-	    doc_path(h->writer.object, "metadata", "deletionTimestamp", NULL) != NULL;
+	    left || doc_path(h->writer.object, "metadata", "deletionTimestamp", NULL);
 	if ((r = gather_rest(h->kinds, h->controller, q, err)) < 0 || (r = request_print(q, line, err)) < 0)
 		return r;
 	environment_done(&h->env);

@@ -5,6 +5,12 @@
 #include "status.h"
 #include <stdio.h>
 
+static int64_t generation_of(const struct doc_node *object)
+{
+	int64_t generation;
+	return doc_int(doc_path(object, "metadata", "generation", NULL), &generation) < 0 ? -1 : generation;
+}
+
 int writer_init(struct writer *w, struct span object, struct err *err)
 {
 	struct doc_node *n = NULL;
@@ -15,8 +21,7 @@ int writer_init(struct writer *w, struct span object, struct err *err)
 		return -EINVAL;
 	}
 	w->object = n;
-	if (doc_int(doc_path(n, "metadata", "generation", NULL), &w->generation) < 0)
-		w->generation = -1;
+	w->generation = generation_of(n);
 	return 0;
 }
 
@@ -139,29 +144,33 @@ static int object_path(struct writer *w, const char *subresource, struct buf *pa
 	return r;
 }
 
-int writer_read_live(struct writer *w, struct err *err)
+static int read_live(struct writer *w, struct err *err)
 {
 	_cleanup_(buf_done) struct buf path = {0}, body = {0};
 	struct kube_status s;
 	struct doc_node *n;
 	int r = object_path(w, NULL, &path, err);
-	if (r < 0)
-		return r;
-	r = writer_do(w, "GET", buf_str(&path), NULL, (struct span){NULL, 0}, &body, &s, err);
-	if (r == -ENOENT) {
-		w->gone = true;
-		return r;
-	}
+	if (r == 0)
+		r = writer_do(w, "GET", buf_str(&path), NULL, (struct span){NULL, 0}, &body, &s, err);
 	if (r < 0)
 		return r;
 	if (doc_parse(w->doc, buf_span(&body), &n, err) < 0)
 		return err_prefix(err, -EPROTO, "GET %s", buf_str(&path));
-	if (!span_eq(doc_string(w->doc, doc_path(n, "metadata", "uid", NULL)), writer_uid(w))) {
-		w->gone = true;
-		return err_set(err, -ENOENT, "%.*s: another object has this name now", SPAN_ARG(w->name));
-	}
 	w->object = n;
 	return 0;
+}
+
+int writer_read_live(struct writer *w, struct err *err)
+{
+	const struct doc_node *before = w->object;
+	struct span uid = writer_uid(w);
+	int r = read_live(w, err);
+	w->gone |= r == -ENOENT;
+	if (r < 0 || span_eq(writer_uid(w), uid))
+		return r;
+	w->gone = true;
+	w->object = before;
+	return err_set(err, -ENOENT, "%.*s: another object has this name now", SPAN_ARG(w->name));
 }
 
 int writer_patch_object(struct writer *w, const char *subresource,
@@ -240,8 +249,7 @@ int write_finalizer_first(struct writer *w, struct result *r)
 		return 0;
 	int code = writer_patch_object(w, NULL, make_finalizer, &present, &why);
 	if (code > 0) {
-		if (doc_int(doc_path(w->object, "metadata", "generation", NULL), &w->generation) < 0)
-			w->generation = -1;
+		w->generation = generation_of(w->object);
 		log_debug("finalizer added", LOG_SP("namespace", w->namespace), LOG_SP("name", w->name));
 	}
 	if (code >= 0)
@@ -252,6 +260,46 @@ int write_finalizer_first(struct writer *w, struct result *r)
 		set_failed(w, r, w->failed);
 	}
 	return code;
+}
+
+/* What a cache that keeps metadata alone would hold. */
+static void keep_metadata(struct writer *w)
+{
+	static const char *const kept[] = {"apiVersion", "kind", "metadata"};
+	struct doc_node *n = doc_new_object(w->doc);
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
+		const struct doc_node *v = doc_get(w->object, kept[i]);
+		if (v)
+			doc_set(w->doc, n, kept[i], doc_copy(w->doc, v));
+	}
+	w->object = n;
+}
+
+int write_find_left(struct writer *w, struct result *r)
+{
+	const struct config_controller *c = w->controller;
+	const struct config_kind *kind = &c->watches[0].kind;
+	struct err why = {0};
+	if (w->object || !c->finalizer || (!kind->label_selector && !kind->field_selector))
+		return 0;
+	int code = read_live(w, &why);
+	if (code == -ENOENT)
+		return 0;
+	if (code < 0 && !lost_object(w, r)) {
+		struct kube_status s = {.retry_after_ms = w->retry_after_ms};
+		writer_failed(w, "looking for an object that left the selector", code, &s, &why);
+		set_failed(w, r, w->failed);
+	}
+	if (code < 0)
+		return code;
+	if (!finalizer_present(w->doc, w->object, c->finalizer)) {
+		w->object = NULL;
+		return 0;
+	}
+	if (kind->metadata_only)
+		keep_metadata(w);
+	w->generation = generation_of(w->object);
+	return 1;
 }
 
 static bool make_status(struct writer *w, void *ctx, struct buf *out)

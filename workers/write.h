@@ -41,6 +41,9 @@ void writer_done(struct writer *w);
 /* Adds the controller's finalizer to an object that has none of it and is not being deleted; the updated
  * object is in w->object afterwards. 0, or negative with r set. */
 int write_finalizer_first(struct writer *w, struct result *r);
+/* For a key that the cache has no object of, when `for` has a selector: an object that left the selector while
+ * it carries the finalizer, read live into w->object. 1; 0: there is none; negative with r set. */
+int write_find_left(struct writer *w, struct result *r);
 /* Writes; r is the answer's result and is changed to what the writes made of it. finalizing: what the request
  * said. */
 void write_answer(struct writer *w, const struct answer *a, bool finalizing, struct result *r);

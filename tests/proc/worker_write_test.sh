@@ -75,6 +75,26 @@ case $RECONCILE_NAME in lost) ns= ;; *) ns='"namespace":"zone",' ;; esac
 echo '{"status":{"phase":"Up"},"events":[{"reason":"Seen"}],"children":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{'"$ns"'"name":"of-'"$RECONCILE_NAME"'"}}]}'
 E
 
+# Takes only what has a label, and has a finalizer on it: what loses the label is let go of.
+cat >"$dir/config/picky.yaml" <<'E'
+apiVersion: reconciled.dev/v1alpha1
+kind: Controller
+metadata: {name: picky}
+spec:
+  for: {apiVersion: example.com/v1, kind: Site, namespaces: [picky], labelSelector: {matchLabels: {tier: web}}}
+  finalizer: example.com/picky
+  reconciler: {exec: {command: [./picky.py]}}
+E
+names="$names picky"
+script picky.py <<'E'
+#!/usr/bin/python3
+import json, sys
+r = json.load(sys.stdin)
+o = r["object"]
+print("picky", r["request"]["name"], "finalizing" if r["finalizing"] else "running" if o else "gone", o and o["spec"]["title"], file=sys.stderr)
+print(json.dumps({"finalized": True} if r["finalizing"] else {}))
+E
+
 api_server
 api POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions '{"metadata":{"name":"zones.example.com"},"spec":{"group":"example.com",
 "scope":"Cluster","names":{"plural":"zones","singular":"zone","kind":"Zone"},"versions":[{"name":"v1","served":true,"storage":true,
@@ -135,6 +155,23 @@ ok "zone: its event" within 20 event_of west
 api POST $zones '{"apiVersion":"example.com/v1","kind":"Zone","metadata":{"name":"lost"}}' >/dev/null
 says zone 'key=lost .*outcome=ProtocolError.*children\[0\].metadata.namespace: missing'
 ok "zone: nothing of a refused answer is written" is $zones/lost .status null
+
+# ---- a finalizer and a selector ----
+
+picks=/apis/example.com/v1/namespaces/picky/sites
+for n in leaver goer; do
+	api POST $picks '{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"'$n'","labels":{"tier":"web"}},"spec":{"title":"'$n'"}}' >/dev/null
+	says picky "line=\"picky $n running $n"
+	ok "picky: $n has the finalizer" is $picks/$n '.metadata.finalizers[0]' example.com/picky
+done
+api PATCH $picks/leaver '{"metadata":{"labels":{"tier":"db"}},"spec":{"title":"left"}}' application/merge-patch+json >/dev/null
+says picky 'line="picky leaver finalizing left"'
+ok "picky: what left the selector is let go of" within 20 is $picks/leaver '.metadata.finalizers' null
+ok "picky: and stays" is $picks/leaver '.metadata.deletionTimestamp' null
+api DELETE $picks/goer >/dev/null
+says picky 'line="picky goer finalizing goer"'
+ok "picky: a deleted one goes" within 20 is $picks/goer .code 404
+says picky 'line="picky goer gone None"'
 
 # ---- the object changes, or is replaced, while the reconciler is at it ----
 
