@@ -163,7 +163,7 @@ const struct config_key config_keys[] = {
     {"spec.quarantine.for", DURATION, .offset = C(quarantine_for_ns), .fallback = "1h", .min = S(1),
      .max = H(168), .help = "parked for so long, unless the object changes"},
     {"spec.cacheSyncTimeout", DURATION, .offset = C(cache_sync_timeout_ns), .fallback = "2m", .min = S(1),
-     .max = H(1), .help = "for the first lists; later than this is reported"},
+     .max = H(1), .help = "a key waits so long for the first lists of its kinds"},
     {"spec.cache", KEY_SECTION, .help = "what the cache keeps of objects"},
     {"spec.cache.stripManagedFields", KEY_BOOL, .offset = C(strip_managed_fields), .fallback = "true",
      .help = "leave metadata.managedFields out"},
