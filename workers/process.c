@@ -18,8 +18,11 @@ void process_init(struct process *p)
 static void log_line(void *ctx, struct span line)
 {
 	struct process *p = ctx;
-	log_info("reconciler", LOG_S("controller", p->controller), LOG_S("key", p->key), LOG_S("uid", p->uid),
-		 LOG_SP("line", line));
+	if (!*p->key) /* a coprocess between two requests */
+		log_info("reconciler", LOG_S("controller", p->controller), LOG_SP("line", line));
+	else
+		log_info("reconciler", LOG_S("controller", p->controller), LOG_S("key", p->key),
+			 LOG_S("uid", p->uid), LOG_SP("line", line));
 }
 
 /* A pipe whose end `ours` (0 reads, 1 writes) is non-blocking. A program may open /dev/stderr again under the
