@@ -58,8 +58,9 @@ static void print_processes(const struct json *list, struct buf *out)
 
 static void print_controllers(const struct json *list, struct buf *out)
 {
-	static const char *const headings[] = {"CONTROLLER", "READY",  "WAITING", "RUNNING", "QUARANTINED",
-					       "DONE",	     "ERRORS", "RETRIES", "PAUSED",  NULL};
+	static const char *const headings[] = {"CONTROLLER",  "READY",	"WAITING", "RUNNING",
+					       "QUARANTINED", "DONE",	"ERRORS",  "RETRIES",
+					       "SANDBOX",     "PAUSED", NULL};
 	struct columns t;
 	columns_init(&t, headings);
 	for (const struct json *c = NULL; (c = json_element(list, c));) {
@@ -76,6 +77,7 @@ static void print_controllers(const struct json *list, struct buf *out)
 				 number_of(results, "requeue_after"));
 		add_number(&t, results, "error");
 		add_number(&t, c, "retries");
+		columns_add(&t, text_of(c, "sandbox"));
 		columns_add(&t, configured ? text_of(c, "paused") : "in no controller file any more");
 	}
 	columns_print(&t, out);

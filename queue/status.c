@@ -61,6 +61,20 @@ static void processes(const struct broker *b, int64_t now, struct buf *out)
 	buf_putc(out, ']');
 }
 
+/* What its file says is what is in force: a part that cannot be set up keeps the controller from starting. */
+static void sandbox(const struct broker *b, const char *name, struct buf *out)
+{
+	const struct config_controller *c = config_find(&b->config, name);
+	_cleanup_(buf_done) struct buf text = {0};
+	for (char **part = c ? c->reconciler.without : NULL; part && *part; part++)
+		buf_printf(&text, "%s%s", text.len ? ", " : "without ", *part);
+	if (c && !text.len)
+		buf_puts(&text, "all parts");
+	if (c && c->reconciler.network_host)
+		buf_puts(&text, "; the host's network");
+	member(out, "sandbox", buf_span(&text));
+}
+
 static void controller(const struct broker *b, uint16_t row, struct buf *out)
 {
 	const struct shm_controller *c = store_controller(&b->store, row);
@@ -73,6 +87,7 @@ static void controller(const struct broker *b, uint16_t row, struct buf *out)
 	    ",\"configured\":%s,\"swept\":%s,\"ready\":%u,\"waiting\":%u,\"running\":%u,\"quarantined\":%u",
 	    w->configured ? "true" : "false", c->swept ? "true" : "false", index_ready_len(&b->wq.index, row),
 	    w->waiting, w->running, w->quarantined);
+	sandbox(b, c->name, out);
 	buf_puts(out, ",\"paused\":");
 	if (c->pause == SHM_PAUSE_NONE) {
 		buf_puts(out, "null");

@@ -21,6 +21,8 @@ static void grant_and_done(void)
 	CHECK(h.attempt == 0 && strcmp(h.last, "Success") == 0);
 	CHECK(state_of("a") == SHM_STATE_RUNNING);
 	CHECK(status_has("\"running\":\"shop/a\""));
+	CHECK(status_has("\"sandbox\":\"all parts\""));
+	CHECK(status_has("\"sandbox\":\"without network, pid; the host's network\""));
 	CHECK(add("b"));
 	unsigned long long slot = h.slot, generation = h.generation;
 	host_tell_it(&h, "done %llu %llu %u -1 0", slot, generation, WIRE_OUTCOME_OK);
@@ -576,7 +578,9 @@ int main(int argc, char **argv)
 	put_file("web.yaml", WEB_FILE);
 	put_file("slow.yaml",
 		 "apiVersion: reconciled.dev/v1alpha1\nkind: Controller\nmetadata: {name: slow}\nspec:\n"
-		 "  for: {apiVersion: v1, kind: Secret}\n  reconciler: {exec: {command: [/bin/true]}}\n");
+		 "  for: {apiVersion: v1, kind: Secret}\n  reconciler: {exec: {command: [/bin/true]}, "
+		 "network: host, "
+		 "sandbox: {without: [network, pid]}}\n");
 	wrong_configuration_is_78();
 	broker_start();
 	struct err err = {0};
