@@ -335,11 +335,3 @@ bool selector_match_fields(const struct selector *s, const struct object *o)
 	}
 	return true;
 }
-
-struct span selector_name(const struct selector *s)
-{
-	for (size_t i = 0; s && i < s->n; i++)
-		if (!strcmp(s->list[i].key, "metadata.name") && s->list[i].op == OP_IN)
-			return span_of(s->list[i].values[0]);
-	return (struct span){0};
-}

@@ -16,5 +16,3 @@ int selector_parse_fields(struct span text, const struct definition *def, struct
 			  struct failure *f);
 bool selector_match_labels(const struct selector *s, const struct object *o);
 bool selector_match_fields(const struct selector *s, const struct object *o);
-/* The one value that metadata.name must have; absent if the selector does not say. */
-struct span selector_name(const struct selector *s);

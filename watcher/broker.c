@@ -62,18 +62,6 @@ static void report_done(struct report *r)
 	free(r->message);
 }
 
-void broker_free(struct broker *b)
-{
-	if (!b)
-		return;
-	transport_client_free(b->client);
-	for (size_t i = 0; i < b->n_reports; i++)
-		report_done(&b->reports[i]);
-	free(b->reports);
-	buf_done(&b->out);
-	free(b);
-}
-
 int broker_fd(const struct broker *b)
 {
 	return transport_client_fd(b->client);
@@ -81,10 +69,6 @@ int broker_fd(const struct broker *b)
 bool broker_ready(const struct broker *b)
 {
 	return b->state == READY;
-}
-uint64_t broker_incarnation(const struct broker *b)
-{
-	return b->incarnation;
 }
 int64_t broker_due_ns(const struct broker *b)
 {

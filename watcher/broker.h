@@ -21,12 +21,10 @@ enum { BROKER_BATCHES = 4 }; /* ADD messages in flight */
 
 int broker_new(const char *socket, const struct broker_ops *ops, void *ctx, struct broker **ret,
 	       struct err *err);
-void broker_free(struct broker *b);
 int broker_fd(const struct broker *b);
 void broker_run(struct broker *b, int64_t now_ns); /* takes what came, sends what waits */
 int64_t broker_due_ns(const struct broker *b);	   /* when broker_run wants to be called at the latest */
 bool broker_ready(const struct broker *b);
-uint64_t broker_incarnation(const struct broker *b);
 /* The configuration changed: HELLO again. */
 void broker_hello(struct broker *b);
 

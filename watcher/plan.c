@@ -299,17 +299,3 @@ void plan_apply(struct watcher *w, struct config *config)
 	free(old);
 	config_done(&old_config);
 }
-
-void plan_done(struct watcher *w)
-{
-	for (size_t i = 0; i < w->n_controllers; i++)
-		controller_done(&w->controllers[i]);
-	free(w->controllers);
-	for (size_t i = 0; i < w->n_informers; i++)
-		informer_free(w->informers[i]);
-	free(w->informers);
-	config_done(&w->config);
-	w->controllers = NULL;
-	w->informers = NULL;
-	w->n_controllers = w->n_informers = 0;
-}

@@ -127,7 +127,6 @@ struct watcher {
 /* Takes config over (the old one is freed). Informers that both want go on. A controller that does not fit is
  * reported and left out. */
 void plan_apply(struct watcher *w, struct config *config);
-void plan_done(struct watcher *w);
 
 /* ---- informer.c ---- */
 

@@ -34,10 +34,6 @@ uint64_t jail_init_start_time(const struct jail *j)
 {
 	return j->init_start;
 }
-int jail_init_pidfd(const struct jail *j)
-{
-	return j->pidfd;
-}
 pid_t jail_launcher_pid(const struct jail *j)
 {
 	return j->launcher;

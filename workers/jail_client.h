@@ -42,8 +42,6 @@ void jail_free(struct jail *j);
 int jail_fd(const struct jail *j);	   /* poll for POLLIN, then jail_next() until it returns 0 */
 pid_t jail_init_pid(const struct jail *j); /* with the start time, what HELLO names */
 uint64_t jail_init_start_time(const struct jail *j);
-int jail_init_pidfd(
-    const struct jail *j); /* readable when everything in the jail is gone; stays the jail's */
 pid_t jail_launcher_pid(const struct jail *j);
 
 /* Runs a program; its STARTED event follows. argv[0] without a slash is looked for in env's PATH, a relative
