@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-enum { OBJECTS = 1000, MIN_KILLS = 10 };
+enum { OBJECTS = 1000, FEW = 20, MIN_KILLS = 10 };
 static struct stack s;
 static long counters[OBJECTS];
 static unsigned kills[ROLE_COUNT];
@@ -70,8 +70,8 @@ static size_t behind(void)
 	return n;
 }
 
-/* Processes of attempts, wherever they are: nobody else has this environment. */
-static size_t left_over(void)
+/* Processes of attempts, wherever they are: nobody else has this environment. Sends them a signal; 0: none. */
+static size_t left_over(int signal_to_send)
 {
 	static char text[1 << 16];
 	size_t left = 0;
@@ -82,8 +82,11 @@ static size_t left_over(void)
 		_cleanup_(free_ptr) char *path = xasprintf("/proc/%s/environ", e->d_name);
 		FILE *f = fopen(path, "re");
 		size_t n = f ? fread(text, 1, sizeof text, f) : 0;
-		left += n && memmem(text, n, s.records, strlen(s.records)) &&
-			memmem(text, n, "RECONCILE_NAME=", 15);
+		bool ours = n && memmem(text, n, s.records, strlen(s.records)) &&
+			    memmem(text, n, "RECONCILE_NAME=", 15);
+		left += ours;
+		if (ours && signal_to_send)
+			kill((pid_t)strtol(e->d_name, NULL, 10), signal_to_send);
 		if (f)
 			fclose(f);
 	}
@@ -92,7 +95,7 @@ static size_t left_over(void)
 	return left;
 }
 
-static void begin(void)
+static void begin(size_t objects)
 {
 	stack_init(&s);
 	stack_program(&s, "recorder");
@@ -107,13 +110,13 @@ static void begin(void)
 	    "  quarantine: {crashes: 1000, within: 1m, for: 1s}\n  rateLimiter: {maxDelay: 1s, qps: 0}\n",
 	    s.records, s.records);
 	stack_start(&s);
-	for (size_t i = 0; i < OBJECTS; i++)
+	for (size_t i = 0; i < objects; i++)
 		CHECK_MSG(put(i, true), "object %zu could not be created", i);
 }
 
 static void run(int seconds)
 {
-	begin();
+	begin(OBJECTS);
 	int64_t end = clock_boottime_ns() + seconds * NS_PER_S, next_kill = 0;
 	int64_t interval = seconds * NS_PER_S / (ROLE_COUNT * (MIN_KILLS + 8));
 	unsigned long changes = 0;
@@ -139,20 +142,21 @@ static void run(int seconds)
 	CHECK(!refused());
 	int status = stack_stop(&s);
 	CHECK_MSG(status == 0, "up ended with %d", status);
-	CHECK_MSG(WAIT_FOR(5, left_over() == 0), "%zu processes of attempts are left", left_over());
+	CHECK_MSG(WAIT_FOR(5, left_over(0) == 0), "%zu processes of attempts are left", left_over(0));
 }
 
 static void run_without_jail(void)
 {
 	setenv("RECONCILED_FAULT", "bare-group", 1);
-	begin();
+	begin(FEW);
 	int64_t end = clock_boottime_ns() + 60 * NS_PER_S;
-	for (size_t i = 0; clock_boottime_ns() < end && !refused(); i = (i + 1) % 20) {
+	for (size_t i = 0; clock_boottime_ns() < end && !refused(); i = (i + 1) % FEW) {
 		counters[i]++;
 		put(i, false);
 	}
 	CHECK_MSG(refused(), "the recorder did not notice that attempts leave processes behind");
 	stack_stop(&s);
+	CHECK(left_over(SIGKILL) > 0); /* without a jail nobody else ends them */
 }
 
 int main(int argc, char **argv)
