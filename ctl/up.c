@@ -94,17 +94,17 @@ static int server_prepare(struct up *u, struct err *err)
 	    open(u->token_file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0 || write(fd, random_id(token), 32) != 32)
 		return err_set(err, -errno, "cannot write %s: %s", u->token_file, strerror(errno));
+	printf("server: https://%s (built in; export KUBECONFIG=%s)\n", u->server_listen, u->kubeconfig);
+	fflush(stdout);
 	return 0;
 }
 
-/* The first line of output: whose objects will be changed. */
+/* The first line of output, before any log: whose objects will be changed. */
 static int server_name(struct up *u, struct err *err)
 {
 	struct kubeconfig k = {0};
 	int rc = kubeconfig_load(u->program.kubeconfig, NULL, &k, err);
-	if (rc == 0 && u->token_file)
-		printf("server: %s (built in; export KUBECONFIG=%s)\n", k.server, u->program.kubeconfig);
-	else if (rc == 0)
+	if (rc == 0)
 		printf("server: %s (of %s)\n", k.server, u->program.kubeconfig);
 	fflush(stdout);
 	kubeconfig_done(&k);
@@ -164,20 +164,14 @@ static void all_started(struct up *u)
 }
 
 /* The built-in server has written its kubeconfig, or there is a cluster's: the rest may start. */
-static int look_for_server(struct up *u, struct err *err)
+static void look_for_server(struct up *u)
 {
 	struct stat st;
-	if (u->token_file) {
-		if (stat(u->program.kubeconfig, &st) < 0 || st.st_size == 0)
-			return 0;
-		int rc = server_name(u, err);
-		if (rc < 0)
-			return rc;
-	}
+	if (u->token_file && (stat(u->program.kubeconfig, &st) < 0 || st.st_size == 0))
+		return;
 	u->started = true;
 	start_due(u);
 	all_started(u);
-	return 0;
 }
 
 static void reload(struct up *u)
@@ -280,17 +274,15 @@ static void take_signals(struct up *u, int fd)
 /* Returns the exit status. */
 static int run(struct up *u, int signals)
 {
-	struct err err;
 	int64_t server_end = clock_boottime_ns() + SERVER_START;
 	for (;;) {
 		if (!u->draining)
 			start_due(u);
 		if (!u->started && !u->draining) {
-			int rc = look_for_server(u, &err);
-			if (rc == 0 && !u->started && clock_boottime_ns() > server_end)
-				rc = err_set(&err, -ETIMEDOUT, "it wrote no %s", u->kubeconfig);
-			if (rc < 0) {
-				log_error("the API server cannot be used", LOG_S("reason", err.text));
+			look_for_server(u);
+			if (!u->started && clock_boottime_ns() > server_end) {
+				log_error("the API server does not start: it wrote no kubeconfig",
+					  LOG_S("path", u->kubeconfig));
 				u->killing = true;
 				drain(u);
 			}
