@@ -150,7 +150,7 @@ void coprocess_request(struct coprocess *k, const char *uid, struct span request
 		usage_below(k->root, &usage);
 	k->cpu_start_ns = usage.cpu_ns;
 	k->state = COPROCESS_BUSY;
-	k->answered = false;
+	k->answered = k->mute = false;
 	k->check_ns = now_ns + CHECK_EVERY_NS;
 	memcpy(k->uid, uid, sizeof(k->uid));
 	lines_forget(&k->process->lines);
@@ -287,6 +287,7 @@ void coprocess_cancel(struct coprocess *k, enum kill_cause why, int64_t now_ns)
 {
 	if (k->process->killed != KILL_NONE)
 		return;
+	k->mute = k->process->out < 0;
 	_cleanup_(free_ptr) char *cancel = xasprintf("{\"kind\":\"Cancel\",\"uid\":\"%s\"}\n", k->uid);
 	say(k, cancel);
 	process_io(k->process);
@@ -298,6 +299,17 @@ static void add_last_lines(struct coprocess *k, struct result *r)
 	_cleanup_(buf_done) struct buf tail = {0};
 	lines_tail(&k->process->lines, &tail);
 	result_add(r, "; last lines: ", buf_span(&tail));
+}
+
+/* What programs that wait for ever after their answer got wrong. */
+static void add_hint(struct coprocess *k, struct result *r)
+{
+	char quoted[QUOTE_ROOM];
+	struct span unread = process_unread(k->process);
+	if (k->mute)
+		result_add(r, "; ", span_of("it had closed its stdout"));
+	else if (unread.len && !memchr(unread.at, '\n', unread.len))
+		result_add(r, "; it wrote, without a newline: ", span_of(answer_quote(unread, quoted)));
 }
 
 /* It ended, or was killed, in the middle of a request. */
@@ -320,6 +332,8 @@ static void finish_ended(struct coprocess *k, struct result *r)
 			   "ended during the request without an answer (%s)",
 			   ending_text(e.wait_status, said));
 	}
+	if (e.killed == KILL_DEADLINE)
+		add_hint(k, r);
 	if (e.killed != KILL_PROTOCOL)
 		add_last_lines(k, r);
 	k->state = COPROCESS_NONE;

@@ -23,6 +23,7 @@ struct coprocess {
 	int64_t ready_ns;			    /* when its Hello came; 0: not yet */
 	int64_t cpu_start_ns;			    /* of the tree when the request began */
 	bool recycle;				    /* end it before the next request */
+	bool mute;				    /* BUSY, its time was up: its stdout was closed by then */
 	char uid[33];				    /* BUSY */
 	struct span answer;			    /* BUSY, complete: a line in process->from */
 	bool answered;

@@ -99,6 +99,12 @@ static void bad_controllers(void)
 	controller("talks-after-hello", CONFIG_MAP ", labelSelector: {matchLabels: {none: \"yes\"}}",
 		   "  reconciler:\n    coprocess: {command: [./hello-and-goodbye.sh, \"echo Good evening; "
 		   "sleep 600\"]}\n");
+	stack_file(&s, "no-newline.sh",
+		   "#!/bin/sh\nread hello\necho '{\"kind\":\"Hello\",\"apiVersion\":\"reconciled.dev/v1\"}'\n"
+		   "read request\nprintf '{}'\nread more\n");
+	controller(
+	    "no-newline", CONFIG_MAP,
+	    "  reconciler:\n    coprocess: {command: [./no-newline.sh]}\n  reconciliationTimeout: 1s\n");
 	controller("garbage", CONFIG_MAP, "  reconciler:\n    exec: {command: [echo, Good morning]}\n");
 	controller("stubborn", CONFIG_MAP,
 		   "  reconciler:\n    exec: {command: [sh, -c, \"trap '' TERM; sleep 600\"]}\n  "
@@ -116,6 +122,7 @@ static void bad_controllers(void)
 	says("a coprocess that talks after its Hello", "Good evening");
 	CHECK_MSG(WAIT_FOR(30, stack_logged(&s, "before any request (exit status 0)\" retry_s=4")),
 		  "a coprocess that ends after its Hello is started again without a growing pause");
+	says("a coprocess whose answer has no newline", "it wrote, without a newline: ");
 	says("a reconciler that prints garbage", "Good morning");
 	says("a reconciler that ignores SIGTERM", "Timeout");
 	CHECK_MSG(WAIT_FOR(60, stack_logged(&s, "sleep(")),
