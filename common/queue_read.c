@@ -213,6 +213,11 @@ bool queue_has_writer(const struct queue_reader *q)
 	return region_has_writer(&q->region);
 }
 
+uint64_t queue_incarnation(const struct queue_reader *q)
+{
+	return atomic_load_explicit(&region_header(&q->region)->incarnation, memory_order_relaxed);
+}
+
 /* Copies a text into a terminated buffer. -EPROTO when the reference names no text; that also happens when
  * the slot changes meanwhile. */
 static int copy_text(struct queue_reader *q, uint32_t ref, char *out, size_t room, size_t *ret_len)

@@ -14,6 +14,8 @@ int queue_open(const char *region_dir, struct queue_reader **ret, struct err *er
 void queue_close(struct queue_reader *q);
 /* Does a broker hold the region now? */
 bool queue_has_writer(const struct queue_reader *q);
+/* Of the broker that had it last; a broker's status names its own. */
+uint64_t queue_incarnation(const struct queue_reader *q);
 
 struct queue_cause { /* event is enum wire_cause; kind is empty when it has no object, or the key's own */
 	uint8_t event;

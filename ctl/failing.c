@@ -24,7 +24,7 @@ static struct queue_key *keep(struct failing *f, struct queue_key *key)
 	return spare ? spare : xmalloc(sizeof(*spare));
 }
 
-void failing_find(const char *region_dir, struct failing *ret)
+void failing_find(const char *region_dir, int64_t incarnation, struct failing *ret)
 {
 	struct queue_reader *q;
 	struct err ignored;
@@ -32,6 +32,10 @@ void failing_find(const char *region_dir, struct failing *ret)
 	*ret = (struct failing){0};
 	if (queue_open(region_dir, &q, &ignored) < 0)
 		return;
+	if (queue_incarnation(q) != (uint64_t)incarnation) {
+		queue_close(q);
+		return;
+	}
 	struct queue_key *k = xmalloc(sizeof(*k));
 	for (int rc; (rc = queue_next(q, &cursor, k)) != 0 && rc != -EPROTO;) {
 		if (rc < 0 || (k->state != SHM_STATE_QUARANTINED && !k->detail.attempt))

@@ -11,8 +11,9 @@ struct failing {
 	size_t count; /* in list */
 	size_t total;
 };
-/* Reads the queue's region; nothing is found when there is none. */
-void failing_find(const char *region_dir, struct failing *ret);
+/* Reads the queue's region; nothing is found when there is none, or when it is not that of the broker with this
+ * incarnation. */
+void failing_find(const char *region_dir, int64_t incarnation, struct failing *ret);
 void failing_done(struct failing *f);
 /* A table, or nothing when none fails. */
 void failing_print(const struct failing *f, int64_t now, struct buf *out);

@@ -256,10 +256,11 @@ CTL_RUN(status_run)
 	int rc = ctl_ask(&c, &request, WIRE_TYPE_STATUS_REPLY, &answer, &err);
 	if (rc < 0)
 		return region_run(&c, self, err.text);
-	failing_find(c.program.region_dir, &failing);
-	if (c.json) {
+	rc = json_parse(answer.status_reply.json, &status, &err);
+	failing_find(c.program.region_dir, number_of(status, "incarnation"), &failing);
+	if (rc == 0 && c.json) {
 		rc = print_json(answer.status_reply.json, &failing, &out);
-	} else if (json_parse(answer.status_reply.json, &status, &err) == 0) {
+	} else if (rc == 0) {
 		print_status(status, &out);
 		if (failing.count)
 			heading("Keys that fail", &out);

@@ -90,7 +90,13 @@ check "queue --limit" status_is 0 r queue --limit 1
 check "says what it leaves out" says "$FOLDER/out" "2 are not shown"
 check "status shows what fails" status_is 0 r status
 check "the parked key first" says "$FOLDER/out" "default/crash  QUARANTINED"
-check "status has it in JSON" [ "$(r status -o json | jq -r '.failing.total')" = 2 ]
+failing() { [ "$("$ctl" status --runtime-dir "$FOLDER/run" --region-dir "$1" -o json 2>/dev/null | jq -r '.failing.total')" = "$2" ]; }
+check "status has it in JSON" failing "$region" 2
+mkdir "$FOLDER/older"
+cp "$region/queue.shm" "$FOLDER/older"
+kill -9 "$(pgrep -P $UP -f reconciled-queue)"
+check "the next broker's keys fail as before" within 20 failing "$region" 2
+check "those of another broker's region are not shown" failing "$FOLDER/older" 0
 object crash 1
 check "a change lets it out" within 20 state moody/default/crash none
 object fail 1
