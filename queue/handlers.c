@@ -401,7 +401,6 @@ static void dispatch(struct broker *b, struct peer *p, const struct wire *m, voi
 	case WIRE_TYPE_ADD_ACK:
 	case WIRE_TYPE_DONE_ACK:
 	case WIRE_TYPE_GRANT:
-	case WIRE_TYPE_CANCEL:
 	case WIRE_TYPE_STATUS_REPLY:
 	case WIRE_TYPE_COUNT:
 		break;

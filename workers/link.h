@@ -37,7 +37,7 @@ enum link_event_type {
 	LINK_GRANTED,	    /* GRANT in message; answers_done tells what it answers */
 	LINK_DONE,	    /* DONE_ACK of our DONE */
 	LINK_REFUSED_DONE,  /* REFUSED: it is sent again after the next HELLO */
-	LINK_NO_GRANT,	    /* the POLL was answered by something else (CANCEL, REFUSED): poll again */
+	LINK_NO_GRANT,	    /* the POLL was answered by something else (DONE_ACK, REFUSED): poll again */
 };
 struct link_event {
 	enum link_event_type type;

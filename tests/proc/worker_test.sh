@@ -5,14 +5,16 @@
 # ---- the controllers ----
 
 controller hello <<'E'
-  reconciler: {exec: {command: [./hello.sh]}, env: {GREETING: hello}}
+  reconciler: {exec: {command: [./hello.sh]}, env: {GREETING: hello}, envFile: vars, network: host}
 E
 script hello.sh <<'E'
 #!/bin/sh
+echo "file says $FROM_FILE; network $(readlink /proc/self/ns/net)" >&2
 echo "$GREETING $RECONCILE_NAMESPACE/$RECONCILE_NAME attempt $RECONCILE_ATTEMPT secret=${KUBECONFIG:-none}" >&2
 ls -A "$(dirname "$0")/../secret" /etc/reconciled >&2
 true
 E
+printf '# a comment\nGREETING=not this one\nFROM_FILE="as it is" $HOME\n' >"$dir/config/vars"
 controller garbage <<'E'
   reconciler: {exec: {command: [echo, hello world]}}
 E
@@ -177,6 +179,7 @@ curl -sS -m 20 -H 'Content-Type: application/json' --data-binary "@$dir/big.json
 
 says hello 'line="hello hello/one attempt 0 secret=none"'
 says hello 'outcome=Success'
+ok "hello: envFile is taken as it is written, network: host is the host's" within 5 grep -qF "line=\"file says \\\"as it is\\\" \$HOME; network $(readlink /proc/self/ns/net)\"" "$dir/log/hello"
 says hello 'line=.*secret.*No such file'
 says garbage 'outcome=ProtocolError.*stdout is not the JSON of an answer.*hello world.*stderr'
 says deaf 'outcome=Timeout.*not finished after reconciliationTimeout (1 s)'
