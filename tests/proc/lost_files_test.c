@@ -27,8 +27,10 @@ static void delete_from(const char *folder, const char *prefix)
 static void kill_all(enum stack_role role)
 {
 	pid_t pids[16];
-	size_t n = stack_pids(&s, role, pids, ARRAY_SIZE(pids));
-	CHECK_MSG(n > 0, "there is no %s", stack_role_name(role));
+	size_t n;
+	/* One that noticed by itself is gone already, and its successor may not be there yet. */
+	CHECK_MSG(WAIT_FOR(60, (n = stack_pids(&s, role, pids, ARRAY_SIZE(pids))) > 0), "there is no %s",
+		  stack_role_name(role));
 	for (size_t i = 0; i < n; i++)
 		kill(pids[i], SIGKILL);
 }
