@@ -500,6 +500,19 @@ static void mounts(void)
 	}
 }
 
+/* Somebody's chroot may have a whole /proc of its own; the kernel would then let the jail have one, whatever covers ours. */
+static void other_procs_away(void)
+{
+	char line[4096], at[4096];
+	FILE *f = fopen("/proc/self/mountinfo", "re");
+	while (f && fgets(line, sizeof line, f))
+		if (strstr(line, " - proc ") && sscanf(line, "%*s %*s %*s %*s %4095s", at) == 1 &&
+		    strcmp(at, "/proc") != 0)
+			umount2(at, MNT_DETACH);
+	if (f)
+		fclose(f);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1 && (strcmp(argv[1], "probe") == 0 || strcmp(argv[1], "resolv") == 0))
@@ -508,8 +521,10 @@ int main(int argc, char **argv)
 	prctl(PR_SET_DUMPABLE, 1);
 	folder = check_folder();
 	CHECK(chmod(folder, 0755) == 0);
-	if (getuid() == 0) /* our mounts are nobody else's */
+	if (getuid() == 0) { /* our mounts are nobody else's */
 		CHECK(unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+		other_procs_away();
+	}
 	escapes();
 	languages();
 	starting();
