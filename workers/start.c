@@ -145,19 +145,22 @@ static int step_coprocess(struct host *h, int64_t now_ns)
 {
 	struct coprocess *k = &h->coprocess;
 	struct err why = {0};
-	if (k->state == COPROCESS_NONE || (k->state == COPROCESS_FAILED && !k->bad.text[0])) {
-		if (jail_busy(h->jail))
-			return 0; /* the last one is being killed */
-		if (coprocess_start(k, h->jail, &why) < 0)
+	/* Twice, because one that is seen to have ended between requests must be started now: nothing else would wake us. */
+	for (int i = 0; i < 2 && (i == 0 || k->state == COPROCESS_NONE); i++) {
+		if (k->state == COPROCESS_NONE || (k->state == COPROCESS_FAILED && !k->bad.text[0])) {
+			if (jail_busy(h->jail))
+				return 0; /* the last one is being killed */
+			if (coprocess_start(k, h->jail, &why) < 0)
+				return failed(h, now_ns, why.text);
+		}
+		coprocess_step(k, now_ns);
+		if (k->state == COPROCESS_FAILED && !jail_busy(h->jail)) {
+			why = k->bad;
+			if (is_steady(k, now_ns))
+				h->backoff_ns = 0;
+			coprocess_init(k, h->controller, &h->process, &h->reads);
 			return failed(h, now_ns, why.text);
-	}
-	coprocess_step(k, now_ns);
-	if (k->state == COPROCESS_FAILED && !jail_busy(h->jail)) {
-		why = k->bad;
-		if (is_steady(k, now_ns))
-			h->backoff_ns = 0;
-		coprocess_init(k, h->controller, &h->process, &h->reads);
-		return failed(h, now_ns, why.text);
+		}
 	}
 	return k->state == COPROCESS_READY;
 }
