@@ -133,14 +133,16 @@ static int spawn(char *const *argv, pid_t *ret)
 {
 	posix_spawnattr_t attributes;
 	posix_spawn_file_actions_t files;
-	sigset_t none, all;
-	sigemptyset(&none);
+	/* A reload may come before the program reads its signals: it must find SIGHUP waiting, not be ended by it. */
+	sigset_t reload, all;
+	sigemptyset(&reload);
+	sigaddset(&reload, SIGHUP);
 	sigfillset(&all);
 	posix_spawnattr_init(&attributes);
 	posix_spawnattr_setflags(&attributes,
 				 POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 	posix_spawnattr_setpgroup(&attributes, 0);
-	posix_spawnattr_setsigmask(&attributes, &none);
+	posix_spawnattr_setsigmask(&attributes, &reload);
 	posix_spawnattr_setsigdefault(&attributes, &all);
 	posix_spawn_file_actions_init(&files);
 	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
