@@ -223,6 +223,21 @@ size_t stack_pids(const struct stack *s, enum stack_role r, pid_t *pids, size_t 
 	return found;
 }
 
+char *stack_status(const struct stack *s, const char *options)
+{
+	_cleanup_(free_ptr) char *command = xasprintf(
+	    "reconcilectl status %s --runtime-dir %s --region-dir %s 2>&1", options, s->runtime, s->region);
+	FILE *f = popen(command, "re");
+	struct buf out = {0};
+	char chunk[4096];
+	for (size_t n; f && (n = fread(chunk, 1, sizeof chunk, f)) > 0;)
+		buf_add(&out, chunk, n);
+	if (f)
+		pclose(f);
+	buf_putc(&out, 0);
+	return buf_steal(&out);
+}
+
 bool stack_logged(const struct stack *s, const char *text)
 {
 	_cleanup_(free_ptr) char *log = check_read(s->log);

@@ -40,5 +40,7 @@ enum stack_role { ROLE_BROKER, ROLE_WATCHER, ROLE_HOST, ROLE_LAUNCHER, ROLE_INIT
 const char *stack_role_name(enum stack_role r);
 /* Fills pids with those of that role now; returns how many (at most max). */
 size_t stack_pids(const struct stack *s, enum stack_role r, pid_t *pids, size_t max);
+/* What `reconcilectl status OPTIONS` prints now, errors included; owned by the caller. */
+char *stack_status(const struct stack *s, const char *options);
 /* Does the log hold this text? */
 bool stack_logged(const struct stack *s, const char *text);

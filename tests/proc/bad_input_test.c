@@ -8,25 +8,9 @@
 
 static struct stack s;
 
-/* What `reconcilectl status` prints now; owned by the caller. */
-static char *status_now(void)
-{
-	_cleanup_(free_ptr) char *command = xasprintf(
-	    "reconcilectl status -o json --runtime-dir %s --region-dir %s 2>&1", s.runtime, s.region);
-	FILE *f = popen(command, "re");
-	struct buf out = {0};
-	char chunk[4096];
-	for (size_t n; f && (n = fread(chunk, 1, sizeof chunk, f)) > 0;)
-		buf_add(&out, chunk, n);
-	if (f)
-		pclose(f);
-	buf_putc(&out, 0);
-	return buf_steal(&out);
-}
-
 static bool status_says(const char *text)
 {
-	_cleanup_(free_ptr) char *now = status_now();
+	_cleanup_(free_ptr) char *now = stack_status(&s, "-o json");
 	return strstr(now, text) != NULL;
 }
 

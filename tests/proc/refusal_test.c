@@ -105,25 +105,9 @@ static void finish(void)
 	free(token_file);
 }
 
-/* What `reconcilectl status` prints now; owned by the caller. */
-static char *status_now(const char *options)
-{
-	_cleanup_(free_ptr) char *command = xasprintf(
-	    "reconcilectl status %s --runtime-dir %s --region-dir %s 2>&1", options, s.runtime, s.region);
-	FILE *f = popen(command, "re");
-	struct buf out = {0};
-	char chunk[4096];
-	for (size_t n; f && (n = fread(chunk, 1, sizeof chunk, f)) > 0;)
-		buf_add(&out, chunk, n);
-	if (f)
-		pclose(f);
-	buf_putc(&out, 0);
-	return buf_steal(&out);
-}
-
 static bool text_says(const char *text)
 {
-	_cleanup_(free_ptr) char *now = status_now("");
+	_cleanup_(free_ptr) char *now = stack_status(&s, "");
 	return strstr(now, text) != NULL;
 }
 
@@ -131,7 +115,7 @@ static bool text_says(const char *text)
  * status cannot be had. */
 static int reports(const char *of, const char *text)
 {
-	_cleanup_(free_ptr) char *now = status_now("-o json");
+	_cleanup_(free_ptr) char *now = stack_status(&s, "-o json");
 	struct err err;
 	struct span list = {0}, key, report;
 	if (json_check(span_of(now), &err) == 0)
