@@ -173,10 +173,16 @@ struct attempt_plan attempt_end(struct shm_detail *d, const struct wire_done *do
 	return p;
 }
 
-void attempt_unpark(struct shm_detail *d)
+void attempt_changed(struct shm_detail *d)
 {
 	d->step = 0;
-	d->backoff_until = d->quarantined_at = 0;
+	d->backoff_until = 0;
+}
+
+void attempt_unpark(struct shm_detail *d)
+{
+	attempt_changed(d);
+	d->quarantined_at = 0;
 	forget_crashes(d);
 }
 

@@ -27,6 +27,9 @@ struct attempt_plan {
 struct attempt_plan attempt_end(struct shm_detail *d, const struct wire_done *done,
 				const struct attempt_rules *rules, bool pending, bool changed,
 				int64_t *bucket, uint64_t *random, int64_t now);
+/* The key's own object changed, or an operator wants it run: what it failed with before says nothing about it
+ * now, so its backoff starts anew. The count of failures in a row stays. */
+void attempt_changed(struct shm_detail *d);
 /* What leaving quarantine forgets: crashes and backoff, not the count of failures in a row. */
 void attempt_unpark(struct shm_detail *d);
 /* Has the detail nothing to say any more but its pending part? */

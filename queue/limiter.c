@@ -14,23 +14,32 @@ double limiter_random(uint64_t *state)
 int64_t limiter_backoff(const struct limits *l, uint32_t step, uint64_t *random)
 {
 	int64_t delay = MIN(l->base_delay, l->max_delay);
-	for (uint32_t i = 1; i < step && delay < l->max_delay; i++)
-		delay = delay > l->max_delay / 2 ? l->max_delay : delay * 2;
+	uint32_t doublings = step > 0 ? step - 1 : 0;
+	if (delay > 0)
+		delay =
+		    doublings < 63 && delay <= l->max_delay >> doublings ? delay << doublings : l->max_delay;
 	int64_t spread = (int64_t)((double)delay * l->jitter * limiter_random(random));
 	/* At the ceiling jitter must still spread keys that fail together, so there it goes downwards. */
 	return delay > l->max_delay - spread ? l->max_delay - spread : delay + spread;
 }
 
+/* 73 years: longer than anybody waits, and four of them fit. */
+#define FOREVER (INT64_MAX / 4)
+
 int64_t limiter_take(const struct limits *l, int64_t *bucket, int64_t now)
 {
-	if (l->qps <= 0)
+	if (!(l->qps > 0))
 		return 0;
-	int64_t interval = (int64_t)((double)NS_PER_S / l->qps);
-	int64_t full = now - interval * (int64_t)l->burst;
-	int64_t due = MAX(*bucket, full) + interval;
+	double exact = (double)NS_PER_S / l->qps;
+	int64_t interval = exact < (double)FOREVER ? (int64_t)exact : FOREVER;
+	int64_t saved = l->burst && interval > FOREVER / l->burst ? FOREVER : interval * (int64_t)l->burst;
+	int64_t full = now - saved;
 	/* A delay that may not grow does not save up debt either. */
-	due = MIN(due, now + l->max_delay);
-	*bucket = due;
+	int64_t latest = now + MIN(l->max_delay, FOREVER);
+	/* Soon after a boot `full` is before 0, so 0 is a word and not a time. */
+	int64_t taken = *bucket == 0 ? full : MAX(MIN(*bucket, latest), full);
+	int64_t due = MIN(taken + interval, latest);
+	*bucket = due == 0 ? -1 : due;
 	return MAX(due - now, 0);
 }
 

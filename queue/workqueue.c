@@ -163,8 +163,10 @@ int workqueue_add(struct workqueue *wq, uint16_t controller, const struct wire_a
 	} else {
 		ch.c.counters.merges++;
 	}
-	if (key->primary_changed || key->cause == WIRE_CAUSE_OPERATOR)
+	if (key->primary_changed || key->cause == WIRE_CAUSE_OPERATOR) {
 		ch.s.flags |= SHM_SLOT_CHANGED;
+		attempt_changed(&ch.d);
+	}
 	if (ch.from == SHM_STATE_QUARANTINED && to_ready) {
 		attempt_unpark(&ch.d);
 		ch.h.happened = SHM_HAPPENED_CLEARED;

@@ -194,6 +194,26 @@ Test(queue, event_storm_does_not_inflate_the_backoff)
 	cr_assert(lib_run(&l, "a", WIRE_OUTCOME_TRANSIENT).delay == 10 * MS);
 }
 
+/* What it failed with says nothing about the object as it is now. */
+Test(queue, a_changed_object_starts_the_backoff_anew)
+{
+	lib_add(&l, "a");
+	for (int i = 0; i < 10; i++)
+		lib_advance(&l, lib_run(&l, "a", WIRE_OUTCOME_TRANSIENT).delay);
+	lib_run(&l, "a", WIRE_OUTCOME_TRANSIENT);
+	cr_assert(lib_change(&l, "a") == SHM_STATE_READY);
+	struct workqueue_grant g = lib_get(&l, "a");
+	cr_assert(g.attempt == 11, "failures in a row are what they are");
+	cr_assert(lib_outcome(&l, &g, WIRE_OUTCOME_TRANSIENT).delay == 5 * MS);
+	lib_advance(&l, 5 * MS);
+	for (int i = 0; i < 5; i++)
+		lib_advance(&l, lib_run(&l, "a", WIRE_OUTCOME_TRANSIENT).delay);
+	g = lib_get(&l, "a");
+	lib_change(&l, "a"); /* while it runs */
+	lib_outcome(&l, &g, WIRE_OUTCOME_TRANSIENT);
+	cr_assert(lib_run(&l, "a", WIRE_OUTCOME_TRANSIENT).delay == 5 * MS);
+}
+
 Test(queue, a_failure_of_a_dirty_key_runs_again_at_once)
 {
 	lib_add(&l, "a");
