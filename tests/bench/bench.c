@@ -1,0 +1,179 @@
+#include "bench.h"
+#include "program.h"
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* As the broker's: budgets.queue unless set, and see open_region in queue/broker.c. */
+#define BUDGET	      (UINT64_C(512) << 20)
+#define HISTORY_BYTES (UINT64_C(32) << 20)
+#define RESERVE_MOST  (UINT64_C(16) << 20)
+
+void bench_fail(const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	fprintf(stderr, "bench: ");
+	vfprintf(stderr, fmt, ap);
+	fprintf(stderr, "\n");
+	va_end(ap);
+	exit(1);
+}
+
+void bench_print(const char *name, double value)
+{
+	printf("%s %.2f\n", name, value);
+}
+
+void bench_begin(void)
+{
+	if (!process_die_with(getppid()))
+		exit(1);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+uint32_t bench_number(const char *text)
+{
+	char *end;
+	unsigned long n = strtoul(text, &end, 10);
+	if (*end || n < 1 || n > 10000000)
+		bench_fail("'%s' is no number from 1 to 10000000", text);
+	return (uint32_t)n;
+}
+
+int64_t bench_now(void)
+{
+	return clock_boottime_ns();
+}
+
+static int compare(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+double bench_percentile(int64_t *values, size_t n, double p)
+{
+	qsort(values, n, sizeof(*values), compare);
+	return (double)values[(size_t)((double)(n - 1) * p)];
+}
+
+struct bench_keys bench_keys_new(uint32_t len, uint32_t from)
+{
+	struct bench_keys k = {xcalloc(len, sizeof(*k.at)), len};
+	for (uint32_t i = 0; i < len; i++)
+		snprintf(k.at[i], sizeof(*k.at), "namespace-%02u/configmap-%08u",
+			 (from + i) % BENCH_NAMESPACES % 100, (from + i) % 100000000);
+	return k;
+}
+
+/* ---- the queue ---- */
+
+static int grow_region(void *ctx, uint64_t size)
+{
+	return region_grow(ctx, size);
+}
+
+void bench_queue_open(struct bench_queue *q, const char *dir, bool must_be_there)
+{
+	*q = (struct bench_queue){0};
+	_cleanup_(free_ptr) char *path = xasprintf("%s/%s", dir, SHM_QUEUE_FILE);
+	struct region_spec spec = shm_queue_spec();
+	spec.max_size = BUDGET;
+	spec.initial_size = 4 * (uint64_t)SHM_BLOCK;
+	enum region_state state;
+	struct err err = {0};
+	if (region_write(path, &spec, &q->region, &state, &err) < 0)
+		bench_fail("%s: %s", path, err.text);
+	if ((state == REGION_RECOVERED) != must_be_there)
+		bench_fail("%s: %s", path, must_be_there ? "is not there" : "is there already");
+	struct region_header *h = region_header(&q->region);
+	q->store = (struct store){
+	    .at = q->region.at,
+	    .allocated = atomic_load_explicit(&h->allocated, memory_order_relaxed),
+	    .limit = h->max_size,
+	    .reserve = MIN(h->max_size / 16, RESERVE_MOST),
+	    .grow = grow_region,
+	    .grow_ctx = &q->region,
+	};
+	int rc = must_be_there ? store_recover(&q->store, &err) : store_format(&q->store, HISTORY_BYTES);
+	if (rc == 0)
+		rc = workqueue_init(&q->wq, &q->store, 42, &err);
+	if (rc < 0)
+		bench_fail("%s: %s: %s", path, strerror(-rc), err.text);
+	bool new;
+	if (workqueue_open(&q->wq, "web", &q->controller, &new) < 0)
+		bench_fail("no row for a controller");
+	bench_queue_rules(q, q->controller);
+}
+
+void bench_queue_rules(struct bench_queue *q, uint16_t controller)
+{
+	const struct workqueue_rules rules = {
+	    .attempt = {.limits = {5 * NS_PER_MS, 1000 * NS_PER_S, 0.1, 10, 100},
+			.crashes = 5,
+			.within = 600 * NS_PER_S,
+			.park_for = 3600 * NS_PER_S},
+	    .timeout = 30 * NS_PER_S,
+	};
+	workqueue_configure(&q->wq, controller, &rules);
+}
+
+void bench_queue_add(struct bench_queue *q, uint16_t controller, const struct wire_add_key *key, int64_t now)
+{
+	enum shm_state state;
+	int rc = workqueue_add(&q->wq, controller, key, now, &state);
+	if (rc < 0)
+		bench_fail("add of " SPAN_FMT ": %s", SPAN_ARG(key->name), strerror(-rc));
+}
+
+void bench_queue_grant(struct bench_queue *q, struct workqueue_grant *ret, int64_t now)
+{
+	static const struct workqueue_holder holder = {100, 101, 7, 8};
+	if (workqueue_grant(&q->wq, q->controller, &holder, now, ret) != 1)
+		bench_fail("nothing was granted, but a key is ready");
+}
+
+void bench_queue_done(struct bench_queue *q, const struct workqueue_grant *g, struct wire_done done,
+		      int64_t now)
+{
+	struct workqueue_end end;
+	done.slot = g->slot;
+	done.generation = g->generation;
+	if (workqueue_done(&q->wq, &done, now, &end) < 0)
+		bench_fail("a result was refused");
+}
+
+static void lease_over(void *ctx _unused_, uint32_t slot)
+{
+	bench_fail("the lease of slot %u is over: the machine is too slow for this size", slot);
+}
+
+void bench_queue_tick(struct bench_queue *q, int64_t now)
+{
+	workqueue_tick(&q->wq, now, 4096, lease_over, NULL);
+}
+
+static double private_bytes(void)
+{
+	FILE *f = fopen("/proc/self/smaps_rollup", "r");
+	char line[256];
+	double kib = -1;
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "Anonymous: %lf kB", &kib) == 1)
+			break;
+	if (f)
+		fclose(f);
+	if (kib < 0)
+		bench_fail("cannot read /proc/self/smaps_rollup");
+	return kib * 1024;
+}
+
+double bench_queue_bytes(const struct bench_queue *q)
+{
+	struct stat st;
+	if (fstat(q->region.fd, &st) < 0)
+		bench_fail("fstat: %s", strerror(errno));
+	return (double)st.st_blocks * 512 + private_bytes();
+}

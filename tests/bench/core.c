@@ -1,0 +1,293 @@
+/* bench_core NAME N DIR: the queue itself, in one thread, on a region in DIR (on tmpfs). The memory is cold: this
+ * process has not touched it before. */
+#include "bench.h"
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { TURN = 256 }; /* as the broker's REQUESTS_A_TURN: then time has its turn */
+
+static const char *dir;
+
+static void tick(struct bench_queue *q, uint32_t i, int64_t now)
+{
+	if (i % TURN == 0)
+		bench_queue_tick(q, now);
+}
+
+/* The clock is read once for each message: an ADD of batch keys, a DONE with the next grant. */
+static void add_all(struct bench_queue *q, const struct bench_keys *keys, uint32_t batch)
+{
+	for (uint32_t i = 0; i < keys->len;) {
+		int64_t now = bench_now();
+		tick(q, i, now);
+		for (uint32_t end = MIN(keys->len, i + batch); i < end; i++) {
+			struct wire_add_key key = bench_add_key(keys, i);
+			bench_queue_add(q, q->controller, &key, now);
+		}
+	}
+}
+
+static void run_all(struct bench_queue *q, const struct bench_keys *keys, struct wire_done done)
+{
+	struct workqueue_grant g;
+	for (uint32_t i = 0; i < keys->len; i++) {
+		int64_t now = bench_now();
+		tick(q, i, now);
+		bench_queue_grant(q, &g, now);
+		if (!bench_is_key(keys, i, g.namespace, g.name))
+			bench_fail("key %u was granted as " SPAN_FMT "/" SPAN_FMT, i, SPAN_ARG(g.namespace),
+				   SPAN_ARG(g.name));
+		bench_queue_done(q, &g, done, now);
+	}
+}
+
+static void must_be_empty(struct bench_queue *q)
+{
+	struct workqueue_grant g;
+	static const struct workqueue_holder holder = {100, 101, 7, 8};
+	if (workqueue_grant(&q->wq, q->controller, &holder, bench_now(), &g) != 0)
+		bench_fail("a key was granted twice");
+}
+
+/* All are added, then each is granted and done; and a second time, on memory that is warm. */
+static void cycle(uint32_t n, uint32_t batch)
+{
+	struct bench_keys keys = bench_keys_new(n, 0);
+	struct bench_queue q;
+	bench_queue_open(&q, dir, false);
+	for (int pass = 0; pass < 2; pass++) {
+		int64_t begin = bench_now();
+		add_all(&q, &keys, batch);
+		int64_t middle = bench_now();
+		run_all(&q, &keys, BENCH_OK);
+		int64_t end = bench_now();
+		must_be_empty(&q);
+		bench_print(pass ? "warm-add" : "add", (double)(middle - begin) / n);
+		bench_print(pass ? "warm-grant-done" : "grant-done", (double)(end - middle) / n);
+		bench_print(pass ? "warm-cycle" : "cycle", (double)(end - begin) / n);
+	}
+}
+
+static void bench_cycle(uint32_t n)
+{
+	cycle(n, 1);
+}
+
+static void bench_cycle_64(uint32_t n)
+{
+	cycle(n, 64);
+}
+
+/* Each key alone: added, granted, done, before the next one. */
+static void bench_cycle_1(uint32_t n)
+{
+	struct bench_keys keys = bench_keys_new(n, 0);
+	struct bench_queue q;
+	bench_queue_open(&q, dir, false);
+	int64_t begin = bench_now();
+	for (uint32_t i = 0; i < n; i++) {
+		int64_t now = bench_now();
+		struct wire_add_key key = bench_add_key(&keys, i);
+		struct workqueue_grant g;
+		bench_queue_add(&q, q.controller, &key, now);
+		now = bench_now();
+		tick(&q, i, now);
+		bench_queue_grant(&q, &g, now);
+		BENCH_CHECK(bench_is_key(&keys, i, g.namespace, g.name));
+		bench_queue_done(&q, &g, BENCH_OK, bench_now());
+	}
+	bench_print("cycle", (double)(bench_now() - begin) / n);
+	must_be_empty(&q);
+}
+
+/* Adds to keys that are in: 1,000 of them, in turn. */
+static void bench_duplicate(uint32_t n)
+{
+	struct bench_keys keys = bench_keys_new(MIN(n, 1000u), 0);
+	struct bench_queue q;
+	bench_queue_open(&q, dir, false);
+	add_all(&q, &keys, 1);
+	int64_t begin = bench_now();
+	for (uint32_t i = 0, k = 0; i < n; i++) {
+		struct wire_add_key key = bench_add_key(&keys, k);
+		int64_t now = bench_now();
+		tick(&q, i, now);
+		bench_queue_add(&q, q.controller, &key, now);
+		k = k + 1 == keys.len ? 0 : k + 1;
+	}
+	bench_print("add", (double)(bench_now() - begin) / n);
+	run_all(&q, &keys, BENCH_OK);
+	must_be_empty(&q);
+}
+
+/* Timers due in one to two hours, in no order. */
+static struct wire_done later(uint32_t i)
+{
+	struct wire_done done = BENCH_OK;
+	done.requeue_after_ms = 3600000 + (int64_t)(i * UINT64_C(7919) % 1000000) * 3;
+	return done;
+}
+
+static void delay_all(struct bench_queue *q, const struct bench_keys *keys)
+{
+	for (uint32_t i = 0; i < keys->len; i++) {
+		int64_t now = bench_now();
+		struct wire_add_key key = bench_add_key(keys, i);
+		struct workqueue_grant g;
+		tick(q, i, now);
+		bench_queue_add(q, q->controller, &key, now);
+		bench_queue_grant(q, &g, now);
+		bench_queue_done(q, &g, later(i), now);
+	}
+}
+
+/* The timers are set; then the clock that the queue is given jumps, and they are all due, granted and done. */
+static void bench_delay(uint32_t n)
+{
+	struct bench_keys keys = bench_keys_new(n, 0);
+	struct bench_queue q;
+	bench_queue_open(&q, dir, false);
+	int64_t begin = bench_now();
+	delay_all(&q, &keys);
+	bench_print("set", (double)(bench_now() - begin) / n);
+	must_be_empty(&q);
+	begin = bench_now();
+	int64_t then = begin + 7200 * NS_PER_S;
+	for (uint32_t i = 0; i < n; i += 4096)
+		bench_queue_tick(&q, then);
+	bench_print("due", (double)(bench_now() - begin) / n);
+	_cleanup_(free_ptr) uint8_t *seen = xcalloc(n, 1);
+	for (uint32_t i = 0; i < n; i++) {
+		struct workqueue_grant g;
+		bench_queue_grant(&q, &g, then);
+		uint32_t k = (uint32_t)strtoul(g.name.at + BENCH_NAME - 8, NULL, 10);
+		BENCH_CHECK(k < n && !seen[k]);
+		seen[k] = 1;
+		bench_queue_done(&q, &g, BENCH_OK, then);
+	}
+	must_be_empty(&q);
+}
+
+/* ---- memory ---- */
+
+static void fill_ready(struct bench_queue *q, const struct bench_keys *keys)
+{
+	add_all(q, keys, 1);
+}
+
+static void fill_running(struct bench_queue *q, const struct bench_keys *keys)
+{
+	struct workqueue_grant g;
+	add_all(q, keys, 1);
+	for (uint32_t i = 0; i < keys->len; i++)
+		bench_queue_grant(q, &g, bench_now());
+}
+
+/* Failed once, with an error of a common length. */
+static void fill_failing(struct bench_queue *q, const struct bench_keys *keys)
+{
+	struct wire_done done = BENCH_OK;
+	done.outcome = WIRE_OUTCOME_TRANSIENT;
+	done.requeue_after_ms = 3600000;
+	done.reason = span_of("BackendDown");
+	done.message = span_of("connection refused by 10.0.0.1:5432");
+	add_all(q, keys, 1);
+	run_all(q, keys, done);
+}
+
+static void bytes(uint32_t n, void (*fill)(struct bench_queue *q, const struct bench_keys *keys))
+{
+	struct bench_keys keys = bench_keys_new(n, 0);
+	struct bench_queue q;
+	bench_queue_open(&q, dir, false);
+	double empty = bench_queue_bytes(&q);
+	fill(&q, &keys);
+	bench_print("bytes", (bench_queue_bytes(&q) - empty) / n);
+}
+
+static void bench_bytes(uint32_t n)
+{
+	bytes(n, fill_ready);
+}
+
+static void bench_bytes_waiting(uint32_t n)
+{
+	bytes(n, delay_all);
+}
+
+static void bench_bytes_failing(uint32_t n)
+{
+	bytes(n, fill_failing);
+}
+
+static void bench_bytes_running(uint32_t n)
+{
+	bytes(n, fill_running);
+}
+
+/* ---- recovery ---- */
+
+/* A process fills the region and is killed; this one has not seen it before. */
+static void bench_recover(uint32_t n)
+{
+	struct bench_keys keys = bench_keys_new(n, 0);
+	struct bench_queue q;
+	int ready[2];
+	char byte;
+	BENCH_CHECK(pipe(ready) == 0);
+	pid_t filler = fork();
+	if (filler == 0) {
+		close(ready[0]);
+		bench_queue_open(&q, dir, false);
+		add_all(&q, &keys, 64);
+		BENCH_CHECK(write(ready[1], "", 1) == 1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	int status;
+	bool filled = filler > 0 && read(ready[0], &byte, 1) == 1;
+	kill(filler, SIGKILL);
+	BENCH_CHECK(filled && waitpid(filler, &status, 0) == filler && WIFSIGNALED(status));
+	struct workqueue_grant g;
+	int64_t begin = bench_now();
+	bench_queue_open(&q, dir, true);
+	int64_t opened = bench_now();
+	bench_queue_grant(&q, &g, opened);
+	bench_print("recover", (double)(bench_now() - begin));
+	BENCH_CHECK(bench_is_key(&keys, 0, g.namespace, g.name));
+	bench_queue_done(&q, &g, BENCH_OK, opened);
+	keys.at++; /* the rest is there, too, and in order */
+	keys.len--;
+	run_all(&q, &keys, BENCH_OK);
+	must_be_empty(&q);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(uint32_t n);
+	} benches[] = {
+	    {"cycle", bench_cycle},
+	    {"cycle.64", bench_cycle_64},
+	    {"cycle.1", bench_cycle_1},
+	    {"duplicate", bench_duplicate},
+	    {"delay", bench_delay},
+	    {"bytes", bench_bytes},
+	    {"bytes.waiting", bench_bytes_waiting},
+	    {"bytes.failing", bench_bytes_failing},
+	    {"bytes.running", bench_bytes_running},
+	    {"recover", bench_recover},
+	};
+	bench_begin();
+	for (size_t i = 0; argc == 4 && i < ARRAY_SIZE(benches); i++)
+		if (strcmp(argv[1], benches[i].name) == 0) {
+			dir = argv[3];
+			benches[i].run(bench_number(argv[2]));
+			return 0;
+		}
+	bench_fail("usage: bench_core NAME N DIR");
+}
