@@ -119,6 +119,8 @@ uint64_t shm_queue_layout_hash(void)
 	    AT(shm_controller, crashed),
 	    AT(shm_controller, crashed_count),
 	    AT(shm_controller, pause_message),
+	    AT(shm_controller, held_since),
+	    AT(shm_controller, scale),
 	    AT(shm_history, number),
 	    AT(shm_history, at),
 	    AT(shm_history, key_hash),

@@ -223,6 +223,9 @@ struct shm_controller {
 	int64_t pause_since, pause_until; /* until: when the next grant may be tried */
 	int64_t pause_delay;
 	int64_t bucket; /* the token bucket: see limiter.c */
+	/* What an operator wants. It survives a restart and a reload; a changed file resets scale alone. */
+	int64_t held_since; /* paused by an operator since; 0: is not */
+	uint32_t scale;	    /* 1 + how many hosts are to be awake; 0: as its file says */
 	struct shm_controller_counters counters;
 	/* hashes of the different keys that crashed since the last success */
 	uint64_t crashed[SHM_CRASHED_KEYS];

@@ -461,6 +461,12 @@ const char *wire_cause_name(uint32_t v)
 	return name_of(names, ARRAY_SIZE(names), v);
 }
 
+const char *wire_wish_name(uint32_t v)
+{
+	static const char *const names[] = {WIRE_WISHES(X)};
+	return name_of(names, ARRAY_SIZE(names), v);
+}
+
 const char *wire_state_name(uint32_t v)
 {
 	static const char *const names[] = {WIRE_STATES(X)};

@@ -35,6 +35,13 @@ enum wire_outcome {
 #undef X
 	    WIRE_OUTCOME_COUNT
 };
+enum wire_wish {
+#define X(NAME, text) WIRE_WISH_##NAME,
+	WIRE_WISHES(X)
+#undef X
+	    WIRE_WISH_COUNT
+};
+#define WIRE_SCALE_AUTO UINT32_MAX /* number of SCALE: as the controller's file says */
 enum wire_state {
 #define X(NAME, text) WIRE_STATE_##NAME,
 	WIRE_STATES(X)
@@ -87,6 +94,7 @@ const char *wire_type_name(enum wire_type t); /* "HELLO" */
 const char *wire_role_name(uint32_t v);	      /* these accept any number: unknown is "?" */
 const char *wire_cause_name(uint32_t v);
 const char *wire_outcome_name(uint32_t v);
+const char *wire_wish_name(uint32_t v);
 const char *wire_state_name(uint32_t v);
 const char *wire_refusal_name(uint32_t v);
 bool wire_outcome_is_failure(uint32_t v);

@@ -1,4 +1,5 @@
 #include "ctl.h"
+#include "json.h"
 #include "transport.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -76,6 +77,18 @@ void ctl_print(const struct buf *text)
 		perror("reconcilectl: cannot write to standard output");
 		exit(EXIT_FAILURE);
 	}
+}
+
+int ctl_status(const struct ctl *c, struct json **ret, struct err *err)
+{
+	struct wire answer = {0};
+	const struct wire request = {.type = WIRE_TYPE_STATUS, .status = {.what = span_of("status")}};
+	int rc = ctl_ask(c, &request, WIRE_TYPE_STATUS_REPLY, &answer, err);
+	if (rc < 0)
+		return rc;
+	rc = json_parse(answer.status_reply.json, ret, err);
+	wire_done(&answer);
+	return rc;
 }
 
 enum { ANSWER_MS = 5000 };

@@ -17,6 +17,11 @@ CTL_RUN(status_run);
 CTL_RUN(queue_run);
 CTL_RUN(explain_run);
 CTL_RUN(requeue_run);
+CTL_RUN(pause_run);
+CTL_RUN(resume_run);
+CTL_RUN(drain_run);
+CTL_RUN(scale_run);
+CTL_RUN(quarantine_run);
 CTL_RUN(validate_run);
 CTL_RUN(wait_run);
 CTL_RUN(raw_run);
@@ -42,6 +47,10 @@ void ctl_print(const struct buf *text);
  * it with wire_done. -ENOTCONN: no broker; -ETIMEDOUT; -EPERM: refused. err says what to do. */
 int ctl_ask(const struct ctl *c, const struct wire *request, enum wire_type wanted, struct wire *ret,
 	    struct err *err);
+
+/* The last broker's answer to STATUS, of a living broker; free it with json_free. */
+struct json;
+int ctl_status(const struct ctl *c, struct json **ret, struct err *err);
 
 /* A client of the API server: --kubeconfig, else the one that a running `up` wrote, else what the services
  * use. */

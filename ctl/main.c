@@ -16,8 +16,25 @@ static const struct ctl_command commands[] = {
     {"explain", "CONTROLLER/NAMESPACE/NAME [-o json]",
      "one key: what it waits for, why it ran, what happened", explain_run,
      "CONTROLLER//NAME for a key without a namespace. Reads shared memory, as `queue` does."},
-    {"requeue", "CONTROLLER/NAMESPACE/NAME...", "reconcile keys now, also those in quarantine", requeue_run,
-     NULL},
+    {"requeue", "CONTROLLER|CONTROLLER/NAMESPACE/NAME...", "reconcile keys now, also those in quarantine",
+     requeue_run,
+     "A key that is running runs once more afterwards. A controller's name stands for all of its keys that "
+     "are in the "
+     "queue."},
+    {"pause", "CONTROLLER", "start nothing more of a controller", pause_run,
+     "What runs may end. The pause outlives restarts and reloads: `reconcilectl resume` ends it."},
+    {"resume", "CONTROLLER", "end a pause", resume_run,
+     "Ends an operator's pause, and also one that the queue made because the program does not start, all "
+     "keys crash "
+     "or the\ncontroller asked for it."},
+    {"drain", "CONTROLLER [--timeout TIME]", "pause a controller and wait until nothing of it runs",
+     drain_run,
+     "It stays paused. Exit status 1 when the time is over, or when somebody resumes it meanwhile."},
+    {"quarantine", "list [CONTROLLER] | clear CONTROLLER|CONTROLLER/NAMESPACE/NAME",
+     "keys that are parked because they crash; let them out", quarantine_run,
+     "`list` reads shared memory, as `queue` does. `clear` lets one key out, or all of a controller: they "
+     "run again at "
+     "once, and\nwhat they crashed before is forgotten."},
     {"validate", "FILE...", "check configuration files, without a cluster", validate_run,
      "Shows all errors of all files. Exit status 78 if there is one; warnings do not count."},
     {"wait", "KIND [NAMESPACE/]NAME --for WHAT [--timeout TIME]", "wait until an object is as wanted",

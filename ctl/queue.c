@@ -102,15 +102,35 @@ static void print_table(struct queue_key *const *list, size_t n, const struct co
 		    counts->torn);
 }
 
-static void print_json(struct queue_key *const *list, size_t n, const struct counts *counts, bool broker,
-		       int64_t now, struct buf *out)
+/* Controllers that an operator has paused. */
+static void print_held(struct queue_reader *q, bool json, int64_t now, struct buf *out)
+{
+	const char *comma = "";
+	struct shm_controller c;
+	char text[32];
+	for (uint32_t i = 0; i < SHM_CONTROLLERS_MAX; i++) {
+		if (!queue_controller(q, i, &c) || !c.held_since)
+			continue;
+		if (json)
+			buf_printf(out, "%s\"%s\"", comma, c.name);
+		else
+			buf_printf(out, "%s is paused by an operator since %s\n", c.name,
+				   age(now, c.held_since, text));
+		comma = ",";
+	}
+}
+
+static void print_json(struct queue_reader *q, struct queue_key *const *list, size_t n,
+		       const struct counts *counts, bool broker, int64_t now, struct buf *out)
 {
 	buf_printf(out,
 		   "{\"broker\":%s,\"counts\":{\"running\":%zu,\"ready\":%zu,\"waiting\":%zu,\"quarantined\":"
-		   "%zu},\"keys\":[",
+		   "%zu},\"paused\":[",
 		   broker ? "true" : "false", counts->of[SHM_STATE_RUNNING] + counts->of[SHM_STATE_DIRTY],
 		   counts->of[SHM_STATE_READY], counts->of[SHM_STATE_WAITING],
 		   counts->of[SHM_STATE_QUARANTINED]);
+	print_held(q, true, now, out);
+	buf_puts(out, "],\"keys\":[");
 	for (size_t i = 0; i < n; i++) {
 		buf_puts(out, i ? ",\n" : "\n");
 		view_key_json(list[i], now, out);
@@ -141,9 +161,11 @@ CTL_RUN(queue_run)
 	int64_t now = clock_boottime_ns();
 	bool broker = queue_has_writer(q);
 	if (c.json)
-		print_json(list, n, &counts, broker, now, &out);
+		print_json(q, list, n, &counts, broker, now, &out);
 	else
 		print_table(list, n, &counts, now, &out);
+	if (!c.json)
+		print_held(q, false, now, &out);
 	ctl_print(&out);
 	if (!broker)
 		fputs("no broker has this region now: it is what the last one left\n", stderr);

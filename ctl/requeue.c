@@ -1,61 +1,124 @@
 /* reconcilectl requeue: adds keys by hand. */
-#include "ctl.h"
+#include "control.h"
 #include "key_name.h"
+#include "queue_read.h"
 #include <stdio.h>
 
-static int requeue(const struct ctl *c, const struct key_name *key, struct err *err)
+enum {
+	BATCH = 1024,	       /* keys of one ADD: LIST in wire.def */
+	PRIORITY_OF_ALL = -100 /* as a resync: single events go before */
+};
+
+static struct wire_add_key add_of(struct span namespace, struct span name, int64_t priority)
 {
-	const struct wire_add_key add = {.namespace = key->namespace,
-					 .name = key->name,
-					 .primary_changed = true,
-					 .cause = WIRE_CAUSE_OPERATOR,
-					 .cause_kind = span_of(""),
-					 .cause_namespace = span_of(""),
-					 .cause_name = span_of("")};
+	return (struct wire_add_key){.namespace = namespace,
+				     .name = name,
+				     .priority = priority,
+				     .primary_changed = true,
+				     .cause = WIRE_CAUSE_OPERATOR,
+				     .cause_kind = span_of(""),
+				     .cause_namespace = span_of(""),
+				     .cause_name = span_of("")};
+}
+
+static int add(const struct ctl *c, struct span controller, const struct wire_add_key *keys, size_t n,
+	       struct err *err)
+{
 	const struct wire request = {.type = WIRE_TYPE_ADD,
-				     .add = {.controller = key->controller, .keys = {&add, 1}}};
+				     .add = {.controller = controller, .keys = {keys, n}}};
 	struct wire answer = {0};
 	int rc = ctl_ask(c, &request, WIRE_TYPE_ADD_ACK, &answer, err);
-	if (rc == 0 && answer.add_ack.accepted != 1)
+	if (rc == 0 && answer.add_ack.accepted != n)
 		rc = err_set(err, -ENOSPC, "the broker could not store it: " SPAN_FMT,
 			     SPAN_ARG(answer.add_ack.message));
 	wire_done(&answer);
 	return rc;
 }
 
-static void say(const struct ctl *c, const char *key, const char *problem, bool first, struct buf *out)
+/* All keys of the controller that are in the queue now, read from shared memory. */
+static int add_all(const struct ctl *c, const char *controller, size_t *ret_count, struct err *err)
+{
+	struct queue_reader *q;
+	int rc = queue_open(c->program.region_dir, &q, err);
+	if (rc < 0)
+		return rc;
+	_cleanup_(free_ptr) struct queue_key *found = xcalloc(BATCH, sizeof(*found));
+	_cleanup_(free_ptr) struct wire_add_key *keys = xcalloc(BATCH, sizeof(*keys));
+	uint32_t cursor = 0;
+	size_t n = 0;
+	int more = 1;
+	*ret_count = 0;
+	while (rc == 0 && more != 0 && more != -EPROTO) {
+		more = queue_next(q, &cursor, &found[n]);
+		if (more > 0 && strcmp(found[n].controller, controller) == 0) {
+			keys[n] =
+			    add_of(span_of(found[n].namespace), span_of(found[n].name), PRIORITY_OF_ALL);
+			n++;
+		}
+		if (n == BATCH || (n > 0 && (more == 0 || more == -EPROTO))) {
+			rc = add(c, span_of(controller), keys, n, err);
+			*ret_count += rc == 0 ? n : 0;
+			n = 0;
+		}
+	}
+	queue_close(q);
+	return rc;
+}
+
+/* A controller's name, or one key. */
+static int requeue(const struct ctl *c, const char *what, size_t *ret_count, struct err *err)
+{
+	struct key_name key;
+	if (!strchr(what, '/'))
+		return add_all(c, what, ret_count, err);
+	int rc = key_name_parse(what, &key, err);
+	struct wire_add_key one = add_of(key.namespace, key.name, 0);
+	if (rc == 0)
+		rc = add(c, key.controller, &one, 1, err);
+	*ret_count = rc == 0;
+	return rc;
+}
+
+static void say(const struct ctl *c, const char *what, size_t count, const char *problem, bool first,
+		struct buf *out)
 {
 	if (c->json) {
 		buf_puts(out, first ? "" : ",");
 		buf_puts(out, "{\"key\":");
-		buf_json_string(out, span_of(key));
-		buf_printf(out, ",\"requeued\":%s,\"message\":", problem ? "false" : "true");
+		buf_json_string(out, span_of(what));
+		buf_printf(out, ",\"requeued\":%s,\"count\":%zu,\"message\":", problem ? "false" : "true",
+			   count);
 		buf_json_string(out, span_of(problem ? problem : ""));
 		buf_putc(out, '}');
+	} else if (!problem && strchr(what, '/')) {
+		buf_printf(out, "%s requeued\n", what);
 	} else if (!problem) {
-		buf_printf(out, "%s requeued\n", key);
+		buf_printf(out, "%s: %zu %s requeued\n", what, count, count == 1 ? "key" : "keys");
 	}
 	if (problem)
-		fprintf(stderr, "reconcilectl requeue: %s: %s\n", key, problem);
+		fprintf(stderr, "reconcilectl requeue: %s: %s\n", what, problem);
 }
 
 CTL_RUN(requeue_run)
 {
 	struct ctl c;
 	struct err err;
+	struct key_name ignored;
 	int status = EXIT_SUCCESS;
 	_cleanup_(buf_done) struct buf out = {0};
 	ctl_options(&c, self, NULL, true, argc, argv);
 	if (c.first == argc)
 		ctl_usage(self, "which key?");
-	_cleanup_(free_ptr) struct key_name *keys = xcalloc((size_t)(argc - c.first), sizeof(*keys));
 	for (int i = c.first; i < argc; i++)
-		if (key_name_parse(argv[i], &keys[i - c.first], &err) < 0)
+		if (!strchr(argv[i], '/'))
+			control_controller(self, 1, argv + i);
+		else if (key_name_parse(argv[i], &ignored, &err) < 0)
 			ctl_usage(self, "%s", err.text);
 	buf_puts(&out, c.json ? "[" : "");
 	for (int i = c.first; i < argc; i++) {
-		bool good = requeue(&c, &keys[i - c.first], &err) == 0;
-		say(&c, argv[i], good ? NULL : err.text, i == c.first, &out);
+		size_t count = 0;
+		bool good = requeue(&c, argv[i], &count, &err) == 0;
+		say(&c, argv[i], count, good ? NULL : err.text, i == c.first, &out);
 		status = good ? status : EXIT_FAILURE;
 	}
 	buf_puts(&out, c.json ? "]\n" : "");

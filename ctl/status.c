@@ -20,13 +20,17 @@ static int64_t number_of(const struct json *object, const char *key)
 }
 
 /* The time since "2026-09-30T12:00:30Z". */
+static const char *ago(const char *text, char buf[32])
+{
+	struct tm tm = {0};
+	bool good = text && strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	return good ? age(clock_realtime_ns(), timegm(&tm) * NS_PER_S, buf) : text;
+}
+
 static void add_since(struct columns *t, const struct json *object)
 {
-	const char *text = text_of(object, "since");
-	struct tm tm = {0};
 	char buf[32];
-	bool good = text && strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm);
-	columns_add(t, good ? age(clock_realtime_ns(), timegm(&tm) * NS_PER_S, buf) : text);
+	columns_add(t, ago(text_of(object, "since"), buf));
 }
 
 static void heading(const char *text, struct buf *out)
@@ -56,6 +60,22 @@ static void print_processes(const struct json *list, struct buf *out)
 	columns_done(&t);
 }
 
+/* What keeps it from going on: an operator, itself, or the lack of a file. */
+static void add_paused(struct columns *t, const struct json *c)
+{
+	const char *held = text_of(c, "held"), *paused = text_of(c, "paused");
+	bool configured = true;
+	char since[32];
+	json_bool(json_member(c, "configured"), &configured);
+	if (!configured)
+		columns_add(t, "in no controller file any more");
+	else if (held)
+		columns_addf(t, "by an operator, %s ago%s%s", ago(held, since), paused ? "; " : "",
+			     paused ? paused : "");
+	else
+		columns_add(t, paused);
+}
+
 static void print_controllers(const struct json *list, struct buf *out)
 {
 	static const char *const headings[] = {"CONTROLLER",  "READY",	"WAITING", "RUNNING",
@@ -65,8 +85,6 @@ static void print_controllers(const struct json *list, struct buf *out)
 	columns_init(&t, headings);
 	for (const struct json *c = NULL; (c = json_element(list, c));) {
 		const struct json *results = json_member(c, "results");
-		bool configured = true;
-		json_bool(json_member(c, "configured"), &configured);
 		columns_add(&t, text_of(c, "name"));
 		add_number(&t, c, "ready");
 		add_number(&t, c, "waiting");
@@ -78,7 +96,7 @@ static void print_controllers(const struct json *list, struct buf *out)
 		add_number(&t, results, "error");
 		add_number(&t, c, "retries");
 		columns_add(&t, text_of(c, "sandbox"));
-		columns_add(&t, configured ? text_of(c, "paused") : "in no controller file any more");
+		add_paused(&t, c);
 	}
 	columns_print(&t, out);
 	columns_done(&t);

@@ -54,6 +54,9 @@ void broker_answer(struct broker *b, void *token, const struct wire *m);
 void broker_refuse(struct broker *b, struct peer *p, void *token, enum wire_refusal code, const char *text);
 void broker_refuse_digest(struct broker *b, struct peer *p, uint16_t row, void *token);
 
+/* control.c: what an operator wants */
+void broker_control(struct broker *b, struct peer *p, const struct wire_control *c, void *token, int64_t now);
+
 /* grants.c: keys out, leases back */
 const char *broker_key(const struct broker *b, uint64_t slot,
 		       char text[KEY_MAX_LEN + 1]);		       /* "ns/name", "name" */

@@ -125,6 +125,62 @@ void workqueue_unpause(struct workqueue *wq, uint16_t controller)
 	put_row(wq, controller, &row);
 }
 
+void workqueue_hold(struct workqueue *wq, uint16_t controller, int64_t now)
+{
+	struct shm_controller row = *store_controller(wq->store, controller);
+	if (row.held_since)
+		return;
+	row.held_since = now;
+	put_row(wq, controller, &row);
+}
+
+void workqueue_resume(struct workqueue *wq, uint16_t controller)
+{
+	struct shm_controller row = *store_controller(wq->store, controller);
+	row.held_since = 0;
+	pause_clear(&row);
+	put_row(wq, controller, &row);
+}
+
+void workqueue_scale(struct workqueue *wq, uint16_t controller, uint32_t hosts)
+{
+	struct shm_controller row = *store_controller(wq->store, controller);
+	row.scale = hosts == WIRE_SCALE_AUTO ? 0 : hosts + 1;
+	put_row(wq, controller, &row);
+}
+
+static void leave_quarantine(struct workqueue *wq, uint32_t slot, int64_t now)
+{
+	struct change ch;
+	change_begin(wq, slot, SHM_HAPPENED_CLEARED, now, &ch);
+	change_move(&ch, STATE_EVENT_CLEAR);
+	ch.s.ready_at = now;
+	attempt_unpark(&ch.d);
+	change_commit(wq, &ch);
+}
+
+uint32_t workqueue_clear(struct workqueue *wq, uint16_t controller, struct span namespace, struct span name,
+			 int64_t now)
+{
+	uint32_t cleared = 0;
+	if (name.len) {
+		uint32_t slot = index_find(&wq->index, index_hash(controller, namespace, name), controller,
+					   namespace, name);
+		if (slot == INDEX_NONE || store_slot(wq->store, slot)->state != SHM_STATE_QUARANTINED)
+			return 0;
+		leave_quarantine(wq, slot, now);
+		return 1;
+	}
+	for (uint32_t i = 0; wq->controllers[controller].quarantined > 0 && i < store_slots(wq->store); i++) {
+		const struct shm_slot *s = store_slot(wq->store, i);
+		if (s->state != SHM_STATE_QUARANTINED || s->controller != controller)
+			continue;
+		leave_quarantine(wq, i, now);
+		cleared++;
+	}
+	return cleared;
+}
+
 uint32_t workqueue_set_digest(struct workqueue *wq, uint16_t controller, const char *digest, int64_t now)
 {
 	struct shm_controller row = *store_controller(wq->store, controller);
@@ -132,22 +188,10 @@ uint32_t workqueue_set_digest(struct workqueue *wq, uint16_t controller, const c
 		return 0;
 	memset(row.digest, 0, sizeof(row.digest));
 	memcpy(row.digest, digest, strnlen(digest, sizeof(row.digest) - 1));
+	row.scale = 0;
 	pause_clear(&row);
 	put_row(wq, controller, &row);
-	uint32_t cleared = 0;
-	for (uint32_t i = 0; wq->controllers[controller].quarantined > 0 && i < store_slots(wq->store); i++) {
-		const struct shm_slot *s = store_slot(wq->store, i);
-		if (s->state != SHM_STATE_QUARANTINED || s->controller != controller)
-			continue;
-		struct change ch;
-		change_begin(wq, i, SHM_HAPPENED_CLEARED, now, &ch);
-		change_move(&ch, STATE_EVENT_CLEAR);
-		ch.s.ready_at = now;
-		attempt_unpark(&ch.d);
-		change_commit(wq, &ch);
-		cleared++;
-	}
-	return cleared;
+	return workqueue_clear(wq, controller, (struct span){0}, (struct span){0}, now);
 }
 
 uint32_t workqueue_drop(struct workqueue *wq, uint16_t controller, int64_t now)

@@ -395,12 +395,17 @@ static void dispatch(struct broker *b, struct peer *p, const struct wire *m, voi
 	case WIRE_TYPE_STATUS:
 		on_status(b, token, now);
 		return;
+	case WIRE_TYPE_CONTROL:
+		broker_control(b, p, &m->control, token, now);
+		return;
 	case WIRE_NONE:
 	case WIRE_TYPE_HELLO_ACK:
 	case WIRE_TYPE_REFUSED:
 	case WIRE_TYPE_ADD_ACK:
 	case WIRE_TYPE_DONE_ACK:
 	case WIRE_TYPE_GRANT:
+	case WIRE_TYPE_SLEEP:
+	case WIRE_TYPE_CONTROL_ACK:
 	case WIRE_TYPE_STATUS_REPLY:
 	case WIRE_TYPE_COUNT:
 		break;

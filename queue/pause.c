@@ -3,13 +3,16 @@
 
 bool pause_lets(const struct shm_controller *c, uint32_t running, int64_t now)
 {
+	if (c->held_since)
+		return false;
 	return c->pause == SHM_PAUSE_NONE ||
 	       (now >= c->pause_until && (c->pause == SHM_PAUSE_THROTTLED || running == 0));
 }
 
 int64_t pause_next(const struct shm_controller *c, int64_t now)
 {
-	return c->pause != SHM_PAUSE_NONE && c->pause_until > now ? c->pause_until : INT64_MAX;
+	return !c->held_since && c->pause != SHM_PAUSE_NONE && c->pause_until > now ? c->pause_until
+										    : INT64_MAX;
 }
 
 static void forget_crashes(struct shm_controller *c)

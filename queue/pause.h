@@ -7,6 +7,8 @@
 #define PAUSE_START_MOST    (60 * NS_PER_S)
 #define PAUSE_CRASHES_PROBE (60 * NS_PER_S) /* between probes of a controller whose keys all crash */
 
+/* An operator's pause is above all of them: nothing is granted, not even a probe, until the operator lifts it. */
+
 /* May a key be granted now, while `running` keys of it are out? */
 bool pause_lets(const struct shm_controller *c, uint32_t running, int64_t now);
 /* When pause_lets can change by time alone; INT64_MAX: never. */
@@ -17,5 +19,5 @@ bool pause_granted(struct shm_controller *c, int64_t now);
  * else 0. */
 void pause_ended(struct shm_controller *c, uint32_t outcome, uint64_t key, int64_t granted_at, int64_t until,
 		 struct span message, int64_t now);
-/* Its file was loaded again: everything that may have been its fault is forgiven. */
+/* Its file was loaded again, or an operator says so: everything that may have been its fault is forgiven. */
 void pause_clear(struct shm_controller *c);

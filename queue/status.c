@@ -47,6 +47,16 @@ static void process(const struct broker *b, const struct peer *p, struct buf *ou
 	buf_putc(out, '}');
 }
 
+static void since_boot(struct buf *out, const char *name, int64_t at, int64_t now)
+{
+	char text[21];
+	if (at)
+		buf_printf(out, ",\"%s\":\"%s\"", name,
+			   format_rfc3339((clock_realtime_ns() - (now - at)) / NS_PER_S, text));
+	else
+		buf_printf(out, ",\"%s\":null", name);
+}
+
 static void processes(const struct broker *b, int64_t now, struct buf *out)
 {
 	buf_printf(out,
@@ -75,7 +85,7 @@ static void sandbox(const struct broker *b, const char *name, struct buf *out)
 	member(out, "sandbox", buf_span(&text));
 }
 
-static void controller(const struct broker *b, uint16_t row, struct buf *out)
+static void controller(const struct broker *b, uint16_t row, int64_t now, struct buf *out)
 {
 	const struct shm_controller *c = store_controller(&b->store, row);
 	const struct workqueue_controller *w = &b->wq.controllers[row];
@@ -88,6 +98,11 @@ static void controller(const struct broker *b, uint16_t row, struct buf *out)
 	    w->configured ? "true" : "false", c->swept ? "true" : "false", index_ready_len(&b->wq.index, row),
 	    w->waiting, w->running, w->quarantined);
 	sandbox(b, c->name, out);
+	since_boot(out, "held", c->held_since, now);
+	if (c->scale)
+		buf_printf(out, ",\"scale\":%u", c->scale - 1);
+	else
+		buf_puts(out, ",\"scale\":null");
 	buf_puts(out, ",\"paused\":");
 	if (c->pause == SHM_PAUSE_NONE) {
 		buf_puts(out, "null");
@@ -130,7 +145,7 @@ void broker_status(const struct broker *b, int64_t now, struct buf *out)
 		if (any)
 			buf_putc(out, ',');
 		any = true;
-		controller(b, i, out);
+		controller(b, i, now, out);
 	}
 	buf_puts(out, "],\"reports\":");
 	reports_json(&b->reports, out);

@@ -76,6 +76,15 @@ void workqueue_configure(struct workqueue *wq, uint16_t controller, const struct
  * left quarantine. */
 uint32_t workqueue_set_digest(struct workqueue *wq, uint16_t controller, const char *digest, int64_t now);
 void workqueue_unpause(struct workqueue *wq, uint16_t controller);
+/* An operator's pause: nothing is granted from now on; kept in the region. */
+void workqueue_hold(struct workqueue *wq, uint16_t controller, int64_t now);
+/* The operator's pause ends, and any other: what was wrong is said to be repaired. */
+void workqueue_resume(struct workqueue *wq, uint16_t controller);
+/* Lifts quarantine of one key (name empty: of all keys of the controller). Returns how many left it. */
+uint32_t workqueue_clear(struct workqueue *wq, uint16_t controller, struct span namespace, struct span name,
+			 int64_t now);
+/* How many hosts an operator wants awake, kept in the region until the file changes; WIRE_SCALE_AUTO: as the file says. */
+void workqueue_scale(struct workqueue *wq, uint16_t controller, uint32_t hosts);
 void workqueue_swept(struct workqueue *wq, uint16_t controller);
 /* No longer configured: every key without a lease goes; the row is free once none is left (call again after a
  * lease ended). */

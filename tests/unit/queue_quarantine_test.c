@@ -202,3 +202,61 @@ Test(pause, one_key_that_crashes_ten_times_does_not_pause_the_controller, .init 
 	}
 	cr_assert(store_controller(&l.store, l.c)->pause == SHM_PAUSE_NONE);
 }
+
+/* ---- an operator ---- */
+
+Test(operator, a_pause_outlives_restart_and_reload_and_is_above_a_probe, .init = setup, .fini = teardown)
+{
+	struct workqueue_grant g;
+	lib_add(&l, "a");
+	lib_run(&l, "a", WIRE_OUTCOME_START_FAILED);
+	workqueue_hold(&l.wq, l.c, l.now);
+	lib_advance(&l, PAUSE_START_FIRST);
+	cr_assert(!lib_grant(&l, &g), "a probe although an operator paused it");
+	cr_assert_eq(workqueue_next(&l.wq, l.now), INT64_MAX, "it wakes up for a probe that is not allowed");
+	lib_restart(&l);
+	cr_assert(!lib_grant(&l, &g));
+	workqueue_unpause(&l.wq, l.c);
+	workqueue_set_digest(&l.wq, l.c, "another", l.now);
+	cr_assert(!lib_grant(&l, &g));
+	workqueue_resume(&l.wq, l.c);
+	lib_get(&l, "a");
+}
+
+Test(operator, resume_ends_an_automatic_pause_too, .init = setup, .fini = teardown)
+{
+	lib_add(&l, "a");
+	lib_run(&l, "a", WIRE_OUTCOME_START_FAILED);
+	workqueue_resume(&l.wq, l.c);
+	cr_assert_eq(store_controller(&l.store, l.c)->pause, SHM_PAUSE_NONE);
+	lib_get(&l, "a");
+}
+
+Test(operator, clears_one_key_or_all, .init = setup, .fini = teardown)
+{
+	const char *names[] = {"a", "b"};
+	for (size_t i = 0; i < 2; i++) {
+		lib_add(&l, names[i]);
+		for (int n = 0; n < 3; n++) {
+			lib_run(&l, names[i], WIRE_OUTCOME_CRASHED);
+			lib_advance(&l, 10 * S);
+		}
+		cr_assert_eq(lib_slot(&l, names[i])->state, SHM_STATE_QUARANTINED);
+	}
+	cr_assert_eq(workqueue_clear(&l.wq, l.c, span_of("shop"), span_of("none"), l.now), 0);
+	cr_assert_eq(workqueue_clear(&l.wq, l.c, span_of("shop"), span_of("b"), l.now), 1);
+	cr_assert_eq(workqueue_clear(&l.wq, l.c, span_of("shop"), span_of("b"), l.now), 0,
+		     "it is out already");
+	lib_get(&l, "b");
+	cr_assert_eq(workqueue_clear(&l.wq, l.c, (struct span){0}, (struct span){0}, l.now), 1);
+	lib_get(&l, "a");
+}
+
+Test(operator, scale_is_forgotten_when_the_file_changes, .init = setup, .fini = teardown)
+{
+	workqueue_scale(&l.wq, l.c, 0);
+	lib_restart(&l);
+	cr_assert_eq(store_controller(&l.store, l.c)->scale, 1, "0 workers is not \"as the file says\"");
+	workqueue_set_digest(&l.wq, l.c, "another", l.now);
+	cr_assert_eq(store_controller(&l.store, l.c)->scale, 0);
+}

@@ -228,10 +228,11 @@ Test(wire, bombs_and_strangers_are_refused)
 	REFUSED("\x91\xcc\xc8", "unknown type 200");
 	REFUSED("\x91\xff", "starts with its type");
 	REFUSED("\x91\x03", "POLL: 0 fields");
-	REFUSED("\x93\x03\x01\x02", "POLL: 2 fields");
-	REFUSED("\x92\x03\xa1x", "POLL.incarnation");
-	REFUSED("\x92\x03\xff", "POLL.incarnation");
-	REFUSED("\x92\x03\x01\x00", "follow the message");
+	REFUSED("\x94\x03\x01\xc2\x02", "POLL: 3 fields");
+	REFUSED("\x93\x03\xa1x\xc2", "POLL.incarnation");
+	REFUSED("\x93\x03\xff\xc2", "POLL.incarnation");
+	REFUSED("\x93\x03\x01\x02", "POLL.asleep");
+	REFUSED("\x93\x03\x01\xc2\x00", "follow the message");
 }
 
 Test(wire, many_small_values_are_refused_before_memory_is_taken)
