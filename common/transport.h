@@ -1,25 +1,32 @@
-/* Requests and answers between our processes on one host. The only user of nng.
+/* Requests and answers between our processes on one host, over nng's streams on ipc://. Everything is non-blocking and driven by
+ * one pollable descriptor per side, so each program keeps its one event loop; no other thread calls our code.
  *
- * nng's raw REQ and REP sockets over ipc://: raw, because a request must never be sent again by itself and an
- * answer may come much later than the next request. Everything is non-blocking and driven by one pollable
- * descriptor per side, so each program keeps its one event loop; nng's own threads never call our code but to
- * post to an internal list.
+ * Why streams and not nng's REQ and REP sockets: between two processes those wake three threads on each side for a message, and
+ * make a seventh to a tenth of the round trips of a bare SEQPACKET socket; this module makes most of them (docs/performance.md,
+ * tests/bench/transport_bench.c). And a request is never sent again by itself, an answer may come much later than the next
+ * request, and a message that was written for one connection never reaches another.
  *
- * Peers are checked by SO_PEERCRED when the pipe is added: another uid than ours (root is let in) is closed
- * at once. A client that runs as root talks to any broker.
+ * Peers are checked by SO_PEERCRED: another uid than ours (root is let in) is closed at once. A client that runs as root talks
+ * to any broker.
  *
- * A message that was sent for one connection never reaches another: what waits in a queue is thrown away with
- * GONE.
+ * Nobody can make the other side keep more than is said here. A connection that has asked nothing yet holds a descriptor and
+ * some hundred bytes, and is the first to be closed when there are too many.
  *
- * Do not fork() in a process that has called into this module; posix_spawn is fine. Calls of one side: one
- * thread. */
+ * Do not fork() in a process that has called into this module; posix_spawn is fine. Calls of one side: one thread. */
 #pragma once
 #include "buf.h"
 #include <sys/types.h>
 
-/* Requests of one connection without an answer. transport_send refuses more; a server closes a peer that has
- * more. A request that is dropped by the server counts no longer. */
-enum { TRANSPORT_IN_FLIGHT_MAX = 64 };
+enum {
+	/* Requests of one connection without an answer. transport_send refuses more; a server closes a peer that has more. A
+	 * request that is dropped by the server counts no longer. */
+	TRANSPORT_IN_FLIGHT_MAX = 64,
+	TRANSPORT_PEERS_MAX = 1024,	 /* connections of a server */
+	TRANSPORT_UNREAD_MAX = 16 << 20, /* bytes of answers that a peer does not read: then it is closed */
+	TRANSPORT_KEPT_MAX =
+	    128
+	    << 20, /* of all peers of a server, with half-received requests: whose bytes pass it is closed */
+};
 
 struct transport_peer {
 	uint32_t pipe; /* identity of the connection; never used again within a process */
@@ -34,25 +41,36 @@ struct transport_server;
 /* Listens on path (mode 0600 until adopted by tmpfiles' folder rights). The caller holds its own lock on the
  * folder. */
 int transport_listen(const char *path, struct transport_server **ret, struct err *err);
-/* Stops intake; does not wait for nng (see _exit in the programs). Unlinks the path. NULL is fine. */
+/* Ends all connections, unlinks the path. NULL is fine. */
 void transport_server_free(struct transport_server *s);
 int transport_server_fd(
     const struct transport_server *s); /* readable: call transport_server_next until TRANSPORT_NOTHING */
 
-enum transport_event_type { TRANSPORT_NOTHING, TRANSPORT_REQUEST, TRANSPORT_CONNECTED, TRANSPORT_GONE };
+enum transport_event_type {
+	TRANSPORT_NOTHING,
+	TRANSPORT_REQUEST,
+	TRANSPORT_CONNECTED,
+	TRANSPORT_GONE,
+	TRANSPORT_REFUSED /* of a server: connections that were closed before they became CONNECTED */
+};
 struct transport_event {
 	enum transport_event_type type;
 	struct transport_peer peer;
 	struct span bytes; /* REQUEST: valid until the next call of transport_server_next */
 	/* REQUEST: give it to transport_answer or transport_drop exactly once, at any later time */
 	void *token;
+	/* GONE: why we ended the connection, NULL when the peer or transport_close_peer did. REFUSED: the same of the last one.
+	 * For the log; valid until the next call. */
+	const char *why;
+	uint32_t
+	    refused; /* REFUSED: how many since the last such event; peer (no pipe) is the last of them */
 };
 enum transport_event_type transport_server_next(struct transport_server *s, struct transport_event *ret);
 /* Frees the token, always. A peer that has gone swallows the answer without an error: leases have other
  * means. -EMSGSIZE above WIRE_MAX_BYTES, -EINVAL for no bytes at all: then the request is dropped. Tokens are
  * used up before transport_server_free. */
 int transport_answer(struct transport_server *s, void *token, struct span bytes);
-void transport_drop(void *token); /* NULL is fine */
+void transport_drop(struct transport_server *s, void *token); /* no answer comes; a NULL token is fine */
 /* Ends one connection, for a peer that sent nonsense. */
 void transport_close_peer(struct transport_server *s, uint32_t pipe);
 
@@ -60,7 +78,7 @@ void transport_close_peer(struct transport_server *s, uint32_t pipe);
 
 struct transport_client;
 
-/* Dials in the background for ever, 10 ms to 1 s between attempts; connecting is reported by events. */
+/* Dials now and, from transport_client_next, for ever, 10 ms to 1 s between attempts; connecting is reported by events. */
 int transport_dial(const char *path, struct transport_client **ret, struct err *err);
 void transport_client_free(struct transport_client *c);
 int transport_client_fd(
@@ -75,7 +93,7 @@ struct transport_reply {
 /* CONNECTED: say HELLO. GONE: every request in flight is lost; nothing is sent again by itself. */
 enum transport_event_type transport_client_next(struct transport_client *c, struct transport_reply *ret);
 /* -ENOTCONN when CONNECTED has not been read, -EMSGSIZE, -EAGAIN when TRANSPORT_IN_FLIGHT_MAX are unanswered.
- * ret_request is never 0. */
+ * ret_request is never 0. What the kernel does not take now goes out in transport_client_next. */
 int transport_send(struct transport_client *c, struct span bytes, uint32_t *ret_request);
 /* One request and its answer, waiting up to timeout_ms: for reconcilectl. -ETIMEDOUT, -ENOTCONN (nobody
  * listens). */

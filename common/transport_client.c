@@ -1,128 +1,205 @@
 #include "transport_private.h"
-#include "wire.h"
-#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { RECONNECT_MIN_MS = 10, RECONNECT_MAX_MS = 1000 };
+enum { RECONNECT_MIN_MS = 10, RECONNECT_MAX_MS = 1000, EVENT_TIMER = 0, EVENT_STREAM = 1 };
 
 struct transport_client {
-	struct side side;
-	uint32_t last_id, in_flight;
+	struct port *port;
+	struct conn conn; /* stream NULL: none, the timer runs */
+	struct kept kept;
+	int epoll, timer;
+	bool asked;	/* the epoll, since the last TRANSPORT_NOTHING */
 	bool connected; /* the user knows */
-	/* below lock */
-	uint32_t pipe; /* 0: none */
-	bool ready;    /* the pipe works, CONNECTED is to be reported */
-	bool lost;     /* GONE is to be reported; until then no other pipe is let in */
+	bool watches_room;
+	uint32_t last_id, in_flight;
+	int backoff_ms;
+	char *path;
+	struct inbox in;
 };
 
-static void client_pipe_event(nng_pipe pipe, nng_pipe_ev event, void *arg)
+static int client_watch(struct transport_client *c, int op, int fd, uint32_t events, uint32_t tag)
 {
-	struct transport_client *c = arg;
-	bool welcome = true;
-	if (event == NNG_PIPE_EV_ADD_PRE) {
-		struct transport_peer who = side_peer(pipe);
-		welcome = who.uid != (uid_t)-1 && (who.uid == geteuid() || who.uid == 0 || geteuid() == 0);
+	struct epoll_event e = {.events = events, .data.u32 = tag};
+	return epoll_ctl(c->epoll, op, fd, &e) ? -errno : 0;
+}
+
+/* The next attempt, after a while that doubles; between half of it and all, so that hosts that lost one broker do not come back
+ * at once. */
+static void client_later(struct transport_client *c)
+{
+	int64_t ns = (int64_t)c->backoff_ms * NS_PER_MS;
+	ns = ns / 2 + (int64_t)random_below((uint64_t)ns / 2 + 1);
+	struct itimerspec at = {.it_value = {.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S}};
+	timerfd_settime(c->timer, 0, &at, NULL);
+	c->backoff_ms = MIN(2 * c->backoff_ms, (int)RECONNECT_MAX_MS);
+}
+
+static void client_drop(struct transport_client *c)
+{
+	if (c->conn.stream)
+		epoll_ctl(c->epoll, EPOLL_CTL_DEL, stream_fd(c->conn.stream), NULL);
+	conn_done(&c->conn);
+	c->conn = (struct conn){.kept = &c->kept};
+	c->in.at = c->in.len = 0;
+	c->watches_room = false;
+	client_later(c);
+}
+
+static bool peer_welcome(const struct stream *s)
+{
+	pid_t pid;
+	uid_t uid;
+	stream_peer(s, &pid, &uid);
+	return uid == geteuid() || uid == 0 || geteuid() == 0;
+}
+
+static void client_dial(struct transport_client *c)
+{
+	struct stream *s = NULL;
+	if (port_connect(c->port, &s) < 0) {
+		client_later(c);
+		return;
 	}
-	uint32_t id = (uint32_t)pipe.id;
-	pthread_mutex_lock(&c->side.lock);
-	if (event == NNG_PIPE_EV_ADD_PRE) {
-		welcome = welcome && !c->pipe && !c->lost;
-		if (welcome)
-			c->pipe = id;
-	} else if (event == NNG_PIPE_EV_ADD_POST && c->pipe == id) {
-		c->ready = true;
-		side_raise(&c->side);
-	} else if (event == NNG_PIPE_EV_REM_POST && c->pipe == id) {
-		c->lost = c->connected; /* what was never reported is not reported lost */
-		c->pipe = 0;
-		c->ready = false;
-		side_raise(&c->side);
-	}
-	pthread_mutex_unlock(&c->side.lock);
-	if (!welcome)
-		nng_pipe_close(pipe);
+	c->conn.stream = s;
+	if (!peer_welcome(s) || !stream_silent(s) || conn_greet(&c->conn) ||
+	    client_watch(c, EPOLL_CTL_ADD, stream_fd(s), EPOLLIN, EVENT_STREAM))
+		client_drop(c);
 }
 
 int transport_dial(const char *path, struct transport_client **ret, struct err *err)
 {
 	struct transport_client *c = xcalloc(1, sizeof *c);
-	c->last_id = (uint32_t)random_below(REQUEST_ID);
-	int r = side_open(&c->side, path, nng_req0_open_raw, 0, TRANSPORT_IN_FLIGHT_MAX, err);
+	c->kept.most = (size_t)TRANSPORT_IN_FLIGHT_MAX * (WIRE_MAX_BYTES + FRAME_HEADER) * 2;
+	c->conn.kept = &c->kept;
+	c->last_id = (uint32_t)random_below(INT32_MAX);
+	c->backoff_ms = RECONNECT_MIN_MS;
+	c->path = xstrdup(path);
+	c->epoll = epoll_create1(EPOLL_CLOEXEC);
+	c->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+	int r = c->epoll < 0 || c->timer < 0 ? -errno
+					     : client_watch(c, EPOLL_CTL_ADD, c->timer, EPOLLIN, EVENT_TIMER);
+	if (r)
+		err_set(err, r, "socket %s: %s", path, strerror(-r));
+	else
+		r = port_dialer(path, &c->port, err);
 	if (r) {
-		side_close(&c->side, free, c);
+		transport_client_free(c);
 		return r;
 	}
-	char url[sizeof c->side.path + 8];
-	snprintf(url, sizeof url, "ipc://%s", path);
-	nng_socket socket = c->side.socket;
-	if ((r = nng_pipe_notify(socket, NNG_PIPE_EV_ADD_PRE, client_pipe_event, c)) ||
-	    (r = nng_pipe_notify(socket, NNG_PIPE_EV_ADD_POST, client_pipe_event, c)) ||
-	    (r = nng_pipe_notify(socket, NNG_PIPE_EV_REM_POST, client_pipe_event, c)) ||
-	    (r = nng_socket_set_ms(socket, NNG_OPT_RECONNMINT, RECONNECT_MIN_MS)) ||
-	    (r = nng_socket_set_ms(socket, NNG_OPT_RECONNMAXT, RECONNECT_MAX_MS)) ||
-	    (r = nng_dial(socket, url, NULL, NNG_FLAG_NONBLOCK))) {
-		err_set(err, side_errno(r), "cannot dial %s: %s", path, nng_strerror(r));
-		side_close(&c->side, free, c);
-		return side_errno(r);
-	}
+	client_dial(c);
 	*ret = c;
 	return 0;
 }
 
 void transport_client_free(struct transport_client *c)
 {
-	if (c)
-		side_close(&c->side, free, c);
+	if (!c)
+		return;
+	conn_done(&c->conn);
+	port_free(c->port);
+	close_fd(&c->epoll);
+	close_fd(&c->timer);
+	free(c->path);
+	free(c);
 }
 
 const char *transport_client_path(const struct transport_client *c)
 {
-	return c->side.path;
+	return c->path;
 }
 
 int transport_client_fd(const struct transport_client *c)
 {
-	return c->side.epoll;
+	return c->epoll;
 }
 
-static enum transport_event_type client_next_report(struct transport_client *c)
+static enum transport_event_type client_lost(struct transport_client *c)
 {
-	enum transport_event_type type = TRANSPORT_NOTHING;
-	pthread_mutex_lock(&c->side.lock);
-	side_clear(&c->side);
-	if (c->lost) {
-		type = TRANSPORT_GONE;
-		side_drop_queue(&c->side); /* before another pipe is let in */
-		c->in_flight = 0;
-		c->connected = c->lost = false;
-	} else if (c->ready) {
-		type = TRANSPORT_CONNECTED;
-		c->ready = false;
-		c->connected = true;
+	bool known = c->connected;
+	client_drop(c);
+	c->connected = false;
+	c->in_flight = 0;
+	return known ? TRANSPORT_GONE : TRANSPORT_NOTHING;
+}
+
+/* What the inbox holds, one by one; TRANSPORT_NOTHING when it is used up. */
+static enum transport_event_type client_frame(struct transport_client *c, struct transport_reply *ret)
+{
+	struct frame f;
+	for (;;) {
+		conn_release(&c->conn);
+		switch (conn_next(&c->conn, &c->in, &f, NULL)) {
+		case FRAME_NONE:
+			return TRANSPORT_NOTHING;
+		case FRAME_BAD:
+			return client_lost(c);
+		case FRAME_GREETING:
+			c->connected = true;
+			return TRANSPORT_CONNECTED;
+		case FRAME_WHOLE:
+			if (!c->in_flight)
+				return client_lost(c); /* nobody asked */
+			c->in_flight--;
+			c->backoff_ms = RECONNECT_MIN_MS;
+			if (!f.bytes.len)
+				break;
+			ret->request = f.id;
+			ret->bytes = f.bytes;
+			return TRANSPORT_REQUEST;
+		}
 	}
-	pthread_mutex_unlock(&c->side.lock);
-	return type;
+}
+
+/* Room in the socket is watched for while something waits for it. A write that fails says nothing: what came before the end is
+ * still to be read. */
+static void client_flush(struct transport_client *c)
+{
+	if (conn_flush(&c->conn))
+		conn_forget_out(&c->conn);
+	bool waits = conn_waits(&c->conn);
+	if (waits == c->watches_room)
+		return;
+	c->watches_room = waits;
+	client_watch(c, EPOLL_CTL_MOD, stream_fd(c->conn.stream), EPOLLIN | (waits ? EPOLLOUT : 0),
+		     EVENT_STREAM);
+}
+
+static enum transport_event_type client_ready(struct transport_client *c, const struct epoll_event *e)
+{
+	uint64_t count;
+	if (e->data.u32 == EVENT_TIMER) {
+		if (read(c->timer, &count, sizeof count) != sizeof count)
+			return TRANSPORT_NOTHING;
+		if (c->conn.stream) /* transport_send armed it */
+			return client_lost(c);
+		client_dial(c);
+		return TRANSPORT_NOTHING;
+	}
+	if (e->events & EPOLLOUT)
+		client_flush(c);
+	if (!(e->events & ~(uint32_t)EPOLLOUT))
+		return TRANSPORT_NOTHING;
+	ssize_t n = conn_read(&c->conn, &c->in);
+	return n > 0 || n == -EAGAIN ? TRANSPORT_NOTHING : client_lost(c);
 }
 
 enum transport_event_type transport_client_next(struct transport_client *c, struct transport_reply *ret)
 {
-	side_release_current(&c->side);
-	side_flush(&c->side);
-	/* Answers first: those that came before a loss still count. */
-	for (nng_msg *m; (m = side_receive(&c->side));) {
-		bool known = c->connected && nng_msg_header_len(m) == HEADER_BYTES && c->in_flight > 0;
-		c->in_flight -= known;
-		if (!known || !nng_msg_len(m)) {
-			nng_msg_free(m);
-			continue;
-		}
-		c->side.current = m;
-		*ret = (struct transport_reply){.type = TRANSPORT_REQUEST,
-						.request = side_header_word(m, 0) & ~(uint32_t)REQUEST_ID,
-						.bytes = {nng_msg_body(m), nng_msg_len(m)}};
-		return TRANSPORT_REQUEST;
+	*ret = (struct transport_reply){0};
+	while (ret->type == TRANSPORT_NOTHING) {
+		struct epoll_event e;
+		ret->type = client_frame(c, ret);
+		if (ret->type != TRANSPORT_NOTHING)
+			break;
+		/* Once from one TRANSPORT_NOTHING to the next: what comes later makes the descriptor readable. */
+		c->asked = !c->asked;
+		if (!c->asked)
+			break;
+		if (epoll_wait(c->epoll, &e, 1, 0) == 1)
+			ret->type = client_ready(c, &e);
 	}
-	*ret = (struct transport_reply){.type = client_next_report(c)};
 	return ret->type;
 }
 
@@ -136,17 +213,14 @@ int transport_send(struct transport_client *c, struct span bytes, uint32_t *ret_
 		return -ENOTCONN;
 	if (c->in_flight >= TRANSPORT_IN_FLIGHT_MAX)
 		return -EAGAIN;
-	nng_msg *m = side_message(bytes);
-	if (!m)
-		return -ENOMEM;
-	uint32_t id = c->last_id + 1 >= REQUEST_ID ? 1 : c->last_id + 1;
-	int r = nng_msg_header_append_u32(m, id | REQUEST_ID) ? -ENOMEM : side_send(&c->side, m);
-	if (r) {
-		nng_msg_free(m);
-		return r;
+	c->last_id = c->last_id >= INT32_MAX ? 1 : c->last_id + 1;
+	int r = conn_send(&c->conn, c->last_id, bytes, SIZE_MAX);
+	if (r == -ENOBUFS) { /* out of memory in the middle of a frame: this connection is of no more use */
+		const struct itimerspec now = {.it_value = {.tv_nsec = 1}};
+		timerfd_settime(c->timer, 0, &now, NULL);
 	}
-	c->last_id = id;
 	c->in_flight++;
-	*ret_request = id;
+	*ret_request = c->last_id;
+	client_flush(c);
 	return 0;
 }

@@ -1,63 +1,88 @@
-/* What the two sides of transport.h have in common: a socket, its descriptors, and messages that wait for it.
- * Private to transport*.c; the only include of nng.
+/* Connections of transport.h, from the bottom: a stream is one connection as nng 1.5.2 gives it (transport_stream.c, the only
+ * include of nng), a conn is a stream with frames (transport_frame.c); the two sides are made of those.
  *
- * Raw messages carry their address in a header that we write and read: 4 bytes of request id with the high
- * bit set from the client, and before them, on the server's side, 4 bytes with nng's pipe id. The header of a
- * request is kept and put before its answer.
+ * What goes over a connection. First each side says 8 bytes, the client at once, the server when it has read the client's:
+ * TRANSPORT_MAGIC and the version of the framing in the last byte. Then frames: length and request id, 4 bytes each, most
+ * significant first, then so many bytes. A length of 0 comes only from a server and means that this request gets no answer.
+ * Any other order or length ends the connection.
  *
- * What another thread does. nng calls pipe_event() from its own threads when a connection comes or goes; it
- * changes the little state below `lock` and makes an eventfd readable. All else belongs to the one thread
- * that uses the side.
- *
- * Nothing is sent to a connection that its user has not been told of. Server: requests of a connection are
- * handed out after its CONNECTED and never after its GONE. Client: nng's own send queue has no room (it hands
- * a message to a live pipe or refuses it), what waits waits here and is thrown away with GONE, and a new
- * connection is turned away until the loss of the last one has been read. So a message written for one broker
- * never reaches the next. */
+ * Nothing here is called by another thread. */
 #pragma once
+#include "buf.h"
 #include "transport.h"
-#include <nng/nng.h>
-#include <nng/protocol/reqrep0/rep.h>
-#include <nng/protocol/reqrep0/req.h>
-#include <pthread.h>
-#include <sys/un.h>
+#include "wire.h"
+#include <sys/uio.h>
 
-#define REQUEST_ID 0x80000000u /* marks the last word of a header */
-enum { HEADER_BYTES = 4 };     /* on the wire; RECVMAXSZ counts it */
+/* ---- transport_stream.c ---- */
 
-struct side {
-	nng_socket socket;
-	bool open;
-	int epoll, events, send_fd; /* events: an eventfd; send_fd is nng's */
-	bool watching_send;
-	pthread_mutex_t lock; /* between the user's thread and nng's */
-	nng_msg *current;     /* whose bytes the user is reading */
-	nng_msg **queue;      /* a ring of queue_size */
-	size_t queue_size, queue_first, queue_len;
-	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+/* Where connections come from: a listener or a dialer. */
+struct port;
+struct stream;
+
+int port_listen(const char *path, struct port **ret, struct err *err);
+int port_dialer(const char *path, struct port **ret, struct err *err);
+/* Of a listener: readable when a connection waits. Unlinks the path when it is freed. */
+int port_fd(const struct port *p);
+/* Accepts the connection that waits, or dials: at once, or -EAGAIN, -ECONNREFUSED, -EMFILE, -EACCES, ... */
+int port_connect(struct port *p, struct stream **ret);
+void port_free(struct port *p); /* its streams are freed before */
+
+int stream_fd(const struct stream *s);
+void stream_peer(const struct stream *s, pid_t *ret_pid, uid_t *ret_uid);
+/* As read(2) and writev(2) of a descriptor that does not block: 0 is the end, -EAGAIN: nothing now. At most 8 vectors. */
+ssize_t stream_read(struct stream *s, void *at, size_t n);
+ssize_t stream_write(struct stream *s, const struct iovec *iov, unsigned n);
+/* Whether nothing can be read now. To be asked once of every new connection, when its other side has no reason to say anything:
+ * the vain attempt also tells nng's poller that somebody waits. Without that, it would turn in circles from the moment the other
+ * side closes until we do. */
+bool stream_silent(struct stream *s);
+void stream_free(struct stream *s);
+
+/* ---- transport_frame.c ---- */
+
+enum { FRAME_HEADER = 8, INBOX = 65536, KEEP_MAX = 16384 };
+
+/* Bytes that were read of one connection; a side has one for all of them, so that an idle connection holds no memory. */
+struct inbox {
+	size_t at, len;
+	char bytes[INBOX];
 };
 
-int side_errno(int nng_code);
-/* send_buffer: messages that nng holds for a connection; queue_size: messages that wait here for nng. Fails
- * with s in a state for side_close. */
-int side_open(struct side *s, const char *path, int (*open_raw)(nng_socket *), int send_buffer,
-	      size_t queue_size, struct err *err);
-/* Frees the side and then, by free_all(all), what it is part of; perhaps after the return. */
-void side_close(struct side *s, void (*free_all)(void *), void *all);
+/* What all connections of a side keep: unfinished frames and what the kernel did not take. */
+struct kept {
+	size_t bytes, most;
+};
 
-void side_raise(struct side *s); /* makes the descriptor readable until side_clear */
-void side_clear(struct side *s);
+struct conn {
+	struct stream *stream;
+	struct kept *kept;
+	struct buf part; /* an unfinished frame, or the one that was given out */
+	struct buf out;	 /* not sent yet, from out_at on */
+	size_t out_at, counted;
+	bool greeted, given; /* given: part is with the user until conn_release */
+};
 
-/* Hands over what waits, as far as nng takes it; while something is left, room in nng makes the descriptor
- * readable. */
-void side_flush(struct side *s);
-/* -EAGAIN when the queue is full; else the message is taken. */
-int side_send(struct side *s, nng_msg *m);
-void side_drop_queue(struct side *s);
-nng_msg *side_receive(struct side *s);
-void side_release_current(struct side *s);
+struct frame {
+	uint32_t id;
+	struct span bytes; /* in the inbox or in the conn's part */
+};
+enum frame_type { FRAME_NONE, FRAME_GREETING, FRAME_WHOLE, FRAME_BAD };
 
-nng_msg *side_message(struct span bytes);
-uint32_t side_header_word(const nng_msg *m, size_t at);
-/* uid is -1 when nng does not know. */
-struct transport_peer side_peer(nng_pipe p);
+void conn_done(struct conn *c);
+/* Into the inbox, which is empty. 0: the end; -EAGAIN. */
+ssize_t conn_read(struct conn *c, struct inbox *in);
+/* Takes the next frame out of the inbox; FRAME_NONE when the inbox is used up. FRAME_BAD: err says why, and the connection is of
+ * no more use. */
+enum frame_type conn_next(struct conn *c, struct inbox *in, struct frame *ret, struct err *err);
+/* The user has done with the bytes of the last frame. */
+void conn_release(struct conn *c);
+int conn_greet(struct conn *c);
+/* Sends now what the kernel takes and keeps the rest. -ENOBUFS: more than `most` bytes would be kept for this connection, or
+ * more than kept->most for all. Other errors are those of a connection that has ended. */
+int conn_send(struct conn *c, uint32_t id, struct span bytes, size_t most);
+int conn_flush(struct conn *c);
+void conn_forget_out(struct conn *c);
+static inline bool conn_waits(const struct conn *c)
+{
+	return c->out.len > 0;
+}

@@ -1,138 +1,183 @@
 #include "transport_private.h"
-#include "wire.h"
 #include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/queue.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 enum {
-	PEERS_MAX = 4096,    /* connections; more are turned away */
-	SERVER_QUEUE = 4096, /* answers that wait for nng */
+	BATCH = 64,
+	ASKS_MAX = 64,	/* then the user has his turn, however many dial */
+	PAUSE_MS = 100, /* without a descriptor for it, the next connection waits that long */
 };
+#define EVENT_LISTENER (UINT64_C(1) << 32) /* others are the pipe of a peer */
+#define EVENT_TIMER    (UINT64_C(2) << 32)
+#define EVENT_RAISED   (UINT64_C(3) << 32)
 
 enum peer_state {
-	PEER_NEW,  /* CONNECTED is to be reported */
-	PEER_LIVE, /* reported */
+	PEER_NEW,  /* has not greeted; the user knows nothing of it */
+	PEER_LIVE, /* CONNECTED was reported */
 	PEER_GONE, /* GONE is to be reported */
 };
 
 struct peer {
 	struct transport_peer who;
+	struct conn conn;
 	enum peer_state state;
-	uint32_t unanswered; /* user's thread only */
-	struct peer *next;   /* of its bucket */
-	struct peer *report; /* the next in the order of events; only NEW and GONE are in it */
+	uint32_t unanswered;
+	bool watches_room;
+	bool quiet;		/* has asked nothing yet: the first to go when there are too many */
+	char *why;		/* we closed it; NULL: it did */
+	TAILQ_ENTRY(peer) link; /* of the quiet ones, or of those that are gone */
 };
+TAILQ_HEAD(peer_list, peer);
 
 struct transport_server {
-	struct side side;
-	nng_msg *held; /* received before its CONNECTED was reported */
-	struct peer *buckets[256];
+	struct port *port;
+	int epoll, timer, raised;
+	struct epoll_event batch[BATCH];
+	int batch_at, batch_len;
+	int asks;				 /* how often the epoll, since the last TRANSPORT_NOTHING */
+	bool again;				 /* more may be there than it named */
+	struct peer *slots[TRANSPORT_PEERS_MAX]; /* at pipe % TRANSPORT_PEERS_MAX */
 	size_t n_peers;
-	struct peer *report, **report_end;
+	uint32_t last_pipe;
+	struct peer *reading;  /* whose bytes are in the inbox */
+	struct peer *given;    /* whose bytes are with the user */
+	struct peer *reported; /* whose GONE is with the user */
+	struct peer_list quiet, gone;
+	struct kept kept;
+	struct transport_event refused; /* to be reported when it counts any */
+	struct err refused_why;
+	char *path;
+	struct inbox in;
 };
 
-struct token {
-	struct transport_server *server;
-	uint32_t pipe, request;
-};
+/* ---- peers ---- */
 
-static struct peer **peer_slot(struct transport_server *s, uint32_t pipe)
+static struct peer *peer_find(struct transport_server *s, uint32_t pipe)
 {
-	struct peer **p = &s->buckets[pipe % ARRAY_SIZE(s->buckets)];
-	while (*p && (*p)->who.pipe != pipe)
-		p = &(*p)->next;
+	struct peer *p = s->slots[pipe % TRANSPORT_PEERS_MAX];
+	return p && p->who.pipe == pipe && p->state != PEER_GONE ? p : NULL;
+}
+
+static struct peer *peer_add(struct transport_server *s, struct stream *stream, struct transport_peer who)
+{
+	do
+		s->last_pipe++;
+	while (!s->last_pipe || s->slots[s->last_pipe % TRANSPORT_PEERS_MAX]);
+	struct peer *p = xcalloc(1, sizeof *p);
+	*p = (struct peer){.who = who, .conn = {.stream = stream, .kept = &s->kept}, .quiet = true};
+	p->who.pipe = s->last_pipe;
+	s->slots[p->who.pipe % TRANSPORT_PEERS_MAX] = p;
+	s->n_peers++;
+	TAILQ_INSERT_TAIL(&s->quiet, p, link);
 	return p;
 }
 
-static void report_add(struct transport_server *s, struct peer *p)
+static void peer_not_quiet(struct transport_server *s, struct peer *p)
 {
-	p->report = NULL;
-	*s->report_end = p;
-	s->report_end = &p->report;
-	side_raise(&s->side);
+	if (p->quiet)
+		TAILQ_REMOVE(&s->quiet, p, link);
+	p->quiet = false;
 }
 
-static void report_remove(struct transport_server *s, struct peer *p)
+static void peer_forget(struct transport_server *s, struct peer *p)
 {
-	struct peer **at = &s->report;
-	while (*at != p)
-		at = &(*at)->report;
-	*at = p->report;
-	if (s->report_end == &p->report)
-		s->report_end = at;
-}
-
-static void peer_forget(struct transport_server *s, struct peer **slot)
-{
-	struct peer *p = *slot;
-	*slot = p->next;
+	if (!p)
+		return;
+	s->slots[p->who.pipe % TRANSPORT_PEERS_MAX] = NULL;
 	s->n_peers--;
+	conn_done(&p->conn);
+	free(p->why);
 	free(p);
 }
 
-static void server_pipe_event(nng_pipe pipe, nng_pipe_ev event, void *arg)
+static void refuse(struct transport_server *s, struct transport_peer who, const char *why)
 {
-	struct transport_server *s = arg;
-	struct transport_peer who = {0};
-	if (event == NNG_PIPE_EV_ADD_PRE) {
-		who = side_peer(pipe);
-		if (who.uid != geteuid() && who.uid != 0) {
-			nng_pipe_close(pipe);
-			return;
-		}
-	}
-	pthread_mutex_lock(&s->side.lock);
-	struct peer **slot = peer_slot(s, (uint32_t)pipe.id);
-	if (event == NNG_PIPE_EV_ADD_PRE && s->n_peers >= PEERS_MAX) {
-		nng_pipe_close(pipe);
-	} else if (event == NNG_PIPE_EV_ADD_PRE) {
-		struct peer *p = xcalloc(1, sizeof *p);
-		p->who = who;
-		*slot = p;
-		s->n_peers++;
-		report_add(s, p);
-	} else if (*slot && (*slot)->state == PEER_NEW) { /* came and went unseen */
-		report_remove(s, *slot);
-		peer_forget(s, slot);
-	} else if (*slot && (*slot)->state == PEER_LIVE) {
-		(*slot)->state = PEER_GONE;
-		report_add(s, *slot);
-	}
-	pthread_mutex_unlock(&s->side.lock);
+	snprintf(s->refused_why.text, sizeof s->refused_why.text, "%s", why);
+	s->refused = (struct transport_event){.type = TRANSPORT_REFUSED,
+					      .peer = who,
+					      .why = s->refused_why.text,
+					      .refused = s->refused.refused + 1};
 }
 
-static void server_free_memory(void *arg)
+/* Closes the connection; why is NULL when the other side did. What the user holds of it stays until the next event. */
+static void peer_end(struct transport_server *s, struct peer *p, const char *why)
 {
-	struct transport_server *s = arg;
-	if (s->held)
-		nng_msg_free(s->held);
-	for (size_t i = 0; i < ARRAY_SIZE(s->buckets); i++)
-		while (s->buckets[i])
-			peer_forget(s, &s->buckets[i]);
-	free(s);
+	if (s->reading == p) {
+		s->reading = NULL;
+		s->in.at = s->in.len = 0;
+	}
+	epoll_ctl(s->epoll, EPOLL_CTL_DEL, stream_fd(p->conn.stream), NULL);
+	stream_free(p->conn.stream);
+	p->conn.stream = NULL;
+	conn_forget_out(&p->conn);
+	peer_not_quiet(s, p);
+	if (p->state == PEER_NEW) {
+		if (why)
+			refuse(s, p->who, why);
+		peer_forget(s, p);
+		return;
+	}
+	p->why = why ? xstrdup(why) : NULL;
+	p->state = PEER_GONE;
+	TAILQ_INSERT_TAIL(&s->gone, p, link);
+}
+
+/* The same from outside of transport_server_next, which then has something to say. */
+static void peer_end_and_raise(struct transport_server *s, struct peer *p, const char *why)
+{
+	uint64_t one = 1;
+	peer_end(s, p, why);
+	if (write(s->raised, &one, sizeof one) < 0) {
+		/* It is readable already. */
+	}
+}
+
+/* Room in the socket is watched for while something waits for it. */
+static void peer_watch(struct transport_server *s, struct peer *p)
+{
+	bool waits = conn_waits(&p->conn);
+	if (waits == p->watches_room)
+		return;
+	p->watches_room = waits;
+	struct epoll_event e = {.events = EPOLLIN | (waits ? EPOLLOUT : 0), .data.u64 = p->who.pipe};
+	epoll_ctl(s->epoll, EPOLL_CTL_MOD, stream_fd(p->conn.stream), &e);
+}
+
+/* ---- start and end ---- */
+
+static int server_watch(struct transport_server *s, int op, int fd, uint32_t events, uint64_t tag)
+{
+	struct epoll_event e = {.events = events, .data.u64 = tag};
+	return epoll_ctl(s->epoll, op, fd, &e) ? -errno : 0;
 }
 
 int transport_listen(const char *path, struct transport_server **ret, struct err *err)
 {
 	struct transport_server *s = xcalloc(1, sizeof *s);
-	s->report_end = &s->report;
-	int r = side_open(&s->side, path, nng_rep0_open_raw, 2 * TRANSPORT_IN_FLIGHT_MAX, SERVER_QUEUE, err);
-	if (r) {
-		side_close(&s->side, server_free_memory, s);
-		return r;
+	TAILQ_INIT(&s->quiet);
+	TAILQ_INIT(&s->gone);
+	s->kept.most = TRANSPORT_KEPT_MAX;
+	s->path = xstrdup(path);
+	s->epoll = epoll_create1(EPOLL_CLOEXEC);
+	s->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+	s->raised = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	int r = 0;
+	if (s->epoll < 0 || s->timer < 0 || s->raised < 0 ||
+	    (r = server_watch(s, EPOLL_CTL_ADD, s->timer, EPOLLIN, EVENT_TIMER)) ||
+	    (r = server_watch(s, EPOLL_CTL_ADD, s->raised, EPOLLIN, EVENT_RAISED))) {
+		r = r ? r : -errno;
+		err_set(err, r, "socket %s: %s", path, strerror(-r));
 	}
-	char url[sizeof s->side.path + 8];
-	snprintf(url, sizeof url, "ipc://%s", path);
-	nng_listener listener;
-	if ((r = nng_pipe_notify(s->side.socket, NNG_PIPE_EV_ADD_PRE, server_pipe_event, s)) ||
-	    (r = nng_pipe_notify(s->side.socket, NNG_PIPE_EV_REM_POST, server_pipe_event, s)) ||
-	    (r = nng_listener_create(&listener, s->side.socket, url)) ||
-	    (r = nng_listener_set_int(listener, NNG_OPT_IPC_PERMISSIONS, 0600)) ||
-	    (r = nng_listener_start(listener, 0))) {
-		const char *hint =
-		    r == NNG_EADDRINUSE ? " (another process listens there: stop it first)" : "";
-		err_set(err, side_errno(r), "cannot listen on %s: %s%s", path, nng_strerror(r), hint);
-		side_close(&s->side, server_free_memory, s);
-		return side_errno(r);
+	if (!r && !(r = port_listen(path, &s->port, err)) &&
+	    (r = server_watch(s, EPOLL_CTL_ADD, port_fd(s->port), EPOLLIN, EVENT_LISTENER)))
+		err_set(err, r, "socket %s: %s", path, strerror(-r));
+	if (r) {
+		transport_server_free(s);
+		return r;
 	}
 	*ret = s;
 	return 0;
@@ -142,130 +187,258 @@ void transport_server_free(struct transport_server *s)
 {
 	if (!s)
 		return;
-	unlink(s->side.path);
-	side_close(&s->side, server_free_memory, s);
+	for (size_t i = 0; i < TRANSPORT_PEERS_MAX; i++)
+		peer_forget(s, s->slots[i]);
+	port_free(s->port);
+	close_fd(&s->epoll);
+	close_fd(&s->timer);
+	close_fd(&s->raised);
+	free(s->path);
+	free(s);
 }
 
 int transport_server_fd(const struct transport_server *s)
 {
-	return s->side.epoll;
+	return s->epoll;
 }
 
-/* The oldest connection event, if any. */
-static enum transport_event_type server_next_report(struct transport_server *s, struct transport_event *ret)
+/* ---- what comes ---- */
+
+/* Ends the connection that was silent longest. */
+static bool server_make_room(struct transport_server *s, const char *why)
 {
-	enum transport_event_type type = TRANSPORT_NOTHING;
-	pthread_mutex_lock(&s->side.lock);
-	struct peer *p = s->report;
-	if (p) {
-		s->report = p->report;
-		if (!s->report)
-			s->report_end = &s->report;
-		type = p->state == PEER_NEW ? TRANSPORT_CONNECTED : TRANSPORT_GONE;
-		*ret = (struct transport_event){.type = type, .peer = p->who};
-		if (p->state == PEER_NEW)
-			p->state = PEER_LIVE;
-		else
-			peer_forget(s, peer_slot(s, p->who.pipe));
+	struct peer *p = TAILQ_FIRST(&s->quiet);
+	if (p)
+		peer_end(s, p, why);
+	return p;
+}
+
+/* For a while nobody is let in: without descriptors, the listener would stay readable. */
+static void server_pause(struct transport_server *s)
+{
+	const struct itimerspec at = {.it_value = {.tv_nsec = PAUSE_MS * (long)NS_PER_MS}};
+	server_watch(s, EPOLL_CTL_MOD, port_fd(s->port), 0, EVENT_LISTENER);
+	timerfd_settime(s->timer, 0, &at, NULL);
+}
+
+static void server_read(struct transport_server *s, struct peer *p)
+{
+	ssize_t n = conn_read(&p->conn, &s->in);
+	if (n > 0)
+		s->reading = p;
+	else if (n != -EAGAIN)
+		peer_end(s, p, NULL);
+}
+
+static void server_accept(struct transport_server *s)
+{
+	struct stream *stream;
+	struct transport_peer who = {0};
+	char why[120];
+	int r = port_connect(s->port, &stream);
+	if (r == -EAGAIN)
+		return;
+	if (r < 0) {
+		snprintf(why, sizeof why, "no connection can be taken: %s", strerror(-r));
+		if (!server_make_room(s, why))
+			refuse(s, who, why);
+		server_pause(s);
+		return;
 	}
-	if (!s->report && !s->held)
-		side_clear(&s->side);
-	pthread_mutex_unlock(&s->side.lock);
-	return type;
+	stream_peer(stream, &who.pid, &who.uid);
+	if (who.uid != geteuid() && who.uid != 0) {
+		snprintf(why, sizeof why, "it belongs to another user (uid %u)", who.uid);
+		refuse(s, who, why);
+		stream_free(stream);
+		return;
+	}
+	snprintf(why, sizeof why, "too many connections: at most %d", TRANSPORT_PEERS_MAX);
+	if (s->n_peers == TRANSPORT_PEERS_MAX && !server_make_room(s, why)) {
+		refuse(s, who, why);
+		stream_free(stream);
+		return;
+	}
+	if (s->n_peers == TRANSPORT_PEERS_MAX) { /* the place is free once GONE was reported */
+		stream_free(stream);
+		return;
+	}
+	struct peer *p = peer_add(s, stream, who);
+	if ((r = server_watch(s, EPOLL_CTL_ADD, stream_fd(stream), EPOLLIN, p->who.pipe)) < 0)
+		peer_end(s, p, strerror(-r));
+	else
+		server_read(s, p); /* its greeting is there already, as a rule */
 }
 
-/* Who sent it, if the user knows the connection; counts the request. */
-static bool server_sender(struct transport_server *s, uint32_t pipe, struct transport_peer *ret)
+static void server_ready(struct transport_server *s, const struct epoll_event *e)
 {
-	pthread_mutex_lock(&s->side.lock);
-	struct peer *p = *peer_slot(s, pipe);
-	bool live = p && p->state == PEER_LIVE;
-	bool too_many = live && p->unanswered >= TRANSPORT_IN_FLIGHT_MAX;
-	if (live && !too_many) {
-		*ret = p->who;
+	uint64_t count;
+	if (e->data.u64 == EVENT_LISTENER) {
+		s->again = true;
+		server_accept(s);
+		return;
+	}
+	if (e->data.u64 == EVENT_TIMER || e->data.u64 == EVENT_RAISED) {
+		bool timer = e->data.u64 == EVENT_TIMER;
+		if (read(timer ? s->timer : s->raised, &count, sizeof count) == sizeof count && timer)
+			server_watch(s, EPOLL_CTL_MOD, port_fd(s->port), EPOLLIN, EVENT_LISTENER);
+		return;
+	}
+	struct peer *p = peer_find(s, (uint32_t)e->data.u64);
+	if (!p)
+		return;
+	/* A write that fails says nothing: what came before the end is still to be read. */
+	if (e->events & EPOLLOUT) {
+		if (conn_flush(&p->conn))
+			conn_forget_out(&p->conn);
+		peer_watch(s, p);
+	}
+	if (e->events & ~(uint32_t)EPOLLOUT)
+		server_read(s, p);
+}
+
+static void *token_of(uint32_t pipe, uint32_t request)
+{
+	_Static_assert(sizeof(uintptr_t) >= sizeof(uint64_t), "a token is two words of 32 bits");
+	return (void *)(uintptr_t)((uint64_t)pipe << 32 | request);
+}
+
+static bool server_greeting(struct transport_server *s, struct peer *p)
+{
+	if (s->in.at < s->in.len || !stream_silent(p->conn.stream)) {
+		peer_end(s, p, "it says more before it was greeted");
+		return false;
+	}
+	if (conn_greet(&p->conn)) {
+		peer_end(s, p, NULL);
+		return false;
+	}
+	p->state = PEER_LIVE;
+	return true;
+}
+
+/* The next frame of the inbox as an event; none: TRANSPORT_NOTHING. */
+static enum transport_event_type server_frame(struct transport_server *s, struct transport_event *ret)
+{
+	struct peer *p = s->reading;
+	struct frame f;
+	struct err err;
+	char why[80];
+	*ret = (struct transport_event){.peer = p->who};
+	switch (conn_next(&p->conn, &s->in, &f, &err)) {
+	case FRAME_NONE:
+		s->reading = NULL;
+		break;
+	case FRAME_BAD:
+		peer_end(s, p, err.text);
+		break;
+	case FRAME_GREETING:
+		conn_release(&p->conn);
+		if (server_greeting(s, p))
+			ret->type = TRANSPORT_CONNECTED;
+		break;
+	case FRAME_WHOLE:
+		snprintf(why, sizeof why, "more than %d requests without an answer", TRANSPORT_IN_FLIGHT_MAX);
+		if (!f.bytes.len || p->unanswered >= TRANSPORT_IN_FLIGHT_MAX) {
+			peer_end(s, p, f.bytes.len ? why : "an empty message");
+			break;
+		}
+		peer_not_quiet(s, p);
 		p->unanswered++;
+		s->given = p;
+		ret->bytes = f.bytes;
+		ret->token = token_of(p->who.pipe, f.id);
+		ret->type = TRANSPORT_REQUEST;
+		break;
 	}
-	pthread_mutex_unlock(&s->side.lock);
-	if (too_many)
-		transport_close_peer(s, pipe);
-	return live && !too_many;
+	return ret->type;
+}
+
+static enum transport_event_type server_gone(struct transport_server *s, struct transport_event *ret)
+{
+	struct peer *p = TAILQ_FIRST(&s->gone);
+	if (!p)
+		return TRANSPORT_NOTHING;
+	TAILQ_REMOVE(&s->gone, p, link);
+	s->reported = p;
+	*ret = (struct transport_event){.type = TRANSPORT_GONE, .peer = p->who, .why = p->why};
+	return TRANSPORT_GONE;
 }
 
 enum transport_event_type transport_server_next(struct transport_server *s, struct transport_event *ret)
 {
-	side_release_current(&s->side);
-	side_flush(&s->side);
+	if (s->given)
+		conn_release(&s->given->conn);
+	peer_forget(s, s->reported);
+	s->given = s->reported = NULL;
 	for (;;) {
-		enum transport_event_type type = server_next_report(s, ret);
-		if (type != TRANSPORT_NOTHING)
-			return type;
-		nng_msg *m = s->held;
-		s->held = NULL;
-		if (!m && (m = side_receive(&s->side))) {
-			/* Its CONNECTED may have come since we looked: that goes first. */
-			s->held = m;
+		if (server_gone(s, ret) || (s->reading && server_frame(s, ret)))
+			return ret->type;
+		if (s->reading)
+			continue;
+		if (s->batch_at < s->batch_len) {
+			server_ready(s, &s->batch[s->batch_at++]);
 			continue;
 		}
-		if (!m) {
-			*ret = (struct transport_event){.type = TRANSPORT_NOTHING};
-			return TRANSPORT_NOTHING;
-		}
-		struct transport_peer who;
-		if (nng_msg_header_len(m) != 2 * sizeof(uint32_t) ||
-		    !server_sender(s, side_header_word(m, 0), &who)) {
-			nng_msg_free(m);
-			continue;
-		}
-		struct token *token = xcalloc(1, sizeof *token);
-		*token = (struct token){
-		    .server = s, .pipe = side_header_word(m, 0), .request = side_header_word(m, 4)};
-		s->side.current = m;
-		*ret = (struct transport_event){.type = TRANSPORT_REQUEST,
-						.peer = who,
-						.bytes = {nng_msg_body(m), nng_msg_len(m)},
-						.token = token};
-		return TRANSPORT_REQUEST;
+		/* Once from one TRANSPORT_NOTHING to the next: what comes later makes the descriptor readable. */
+		if (s->asks && (!s->again || s->asks == ASKS_MAX))
+			break;
+		int n = epoll_wait(s->epoll, s->batch, BATCH, 0);
+		s->batch_len = MAX(n, 0);
+		s->batch_at = 0;
+		s->again = n == BATCH;
+		s->asks++;
 	}
+	if (s->refused.refused) {
+		*ret = s->refused;
+		s->refused.refused = 0;
+		return ret->type;
+	}
+	s->asks = 0;
+	*ret = (struct transport_event){.type = TRANSPORT_NOTHING};
+	return TRANSPORT_NOTHING;
 }
 
-static void server_answer(struct token *t, struct span bytes)
+/* ---- answers ---- */
+
+static void server_answer(struct transport_server *s, void *token, struct span bytes)
 {
-	struct transport_server *s = t->server;
-	pthread_mutex_lock(&s->side.lock);
-	struct peer *p = *peer_slot(s, t->pipe);
-	if (p)
-		p->unanswered--;
-	pthread_mutex_unlock(&s->side.lock);
-	nng_msg *m = p ? side_message(bytes) : NULL;
-	if (!m || nng_msg_header_append_u32(m, t->pipe) || nng_msg_header_append_u32(m, t->request) ||
-	    side_send(&s->side, m)) {
-		/* An answer that cannot be kept must not leave its asker waiting for ever. */
-		if (m)
-			nng_msg_free(m);
-		transport_close_peer(s, t->pipe);
+	uint64_t both = (uintptr_t)token;
+	struct peer *p = peer_find(s, (uint32_t)(both >> 32));
+	if (!p)
+		return;
+	p->unanswered--;
+	int r = conn_send(&p->conn, (uint32_t)both, bytes, TRANSPORT_UNREAD_MAX);
+	if (r == -ENOBUFS) {
+		char why[120];
+		snprintf(why, sizeof why, "it does not read its answers: %zu bytes wait for it",
+			 p->conn.out.len - p->conn.out_at);
+		peer_end_and_raise(s, p, why);
+		return;
 	}
-	free(t);
+	if (r < 0) /* it has ended: the next read tells */
+		conn_forget_out(&p->conn);
+	peer_watch(s, p);
 }
 
-int transport_answer(struct transport_server *s _unused_, void *token, struct span bytes)
+int transport_answer(struct transport_server *s, void *token, struct span bytes)
 {
 	if (bytes.len > WIRE_MAX_BYTES || !bytes.len) {
-		transport_drop(token);
+		transport_drop(s, token);
 		return bytes.len ? -EMSGSIZE : -EINVAL;
 	}
-	server_answer(token, bytes);
+	server_answer(s, token, bytes);
 	return 0;
 }
 
-void transport_drop(void *token)
+void transport_drop(struct transport_server *s, void *token)
 {
-	if (token)
-		server_answer(
-		    token,
-		    (struct span){"", 0}); /* the other side takes it as "no answer comes" and tells nobody */
+	if (token) /* nothing: the other side takes it as "no answer comes" and tells nobody */
+		server_answer(s, token, (struct span){"", 0});
 }
 
-void transport_close_peer(struct transport_server *s _unused_, uint32_t pipe)
+void transport_close_peer(struct transport_server *s, uint32_t pipe)
 {
-	nng_pipe_close((nng_pipe){.id = pipe});
+	struct peer *p = peer_find(s, pipe);
+	if (p)
+		peer_end_and_raise(s, p, NULL);
 }

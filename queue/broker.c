@@ -6,7 +6,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define FILES_NS (5 * NS_PER_S) /* between two looks whether the socket and the region are in place */
+#define REFUSED_NS (10 * NS_PER_S) /* between two lines about connections that were refused */
+#define FILES_NS   (5 * NS_PER_S)  /* between two looks whether the socket and the region are in place */
 
 enum {
 	REQUESTS_A_TURN = 256, /* then timers and signals have their turn */
@@ -218,6 +219,18 @@ static bool files_in_place(const struct broker *b)
 	return !missing;
 }
 
+/* Once in a while: whoever may connect may do so a thousand times a second. */
+static void log_refused(struct broker *b, const struct transport_event *event)
+{
+	int64_t now = clock_boottime_ns();
+	if (b->refused_logged && now - b->refused_logged < REFUSED_NS)
+		return;
+	log_warning("connections were closed before they said anything", LOG_I("connections", b->refused),
+		    LOG_I("pid", event->peer.pid), LOG_I("uid", event->peer.uid), LOG_S("why", event->why));
+	b->refused = 0;
+	b->refused_logged = now;
+}
+
 static bool read_requests(struct broker *b)
 {
 	for (int i = 0; i < REQUESTS_A_TURN; i++) {
@@ -231,7 +244,14 @@ static bool read_requests(struct broker *b)
 		case TRANSPORT_CONNECTED:
 			break;
 		case TRANSPORT_GONE:
+			if (event.why)
+				log_warning("a connection was closed", LOG_I("pid", event.peer.pid),
+					    LOG_S("why", event.why));
 			broker_gone(b, event.peer.pipe);
+			break;
+		case TRANSPORT_REFUSED:
+			b->refused += event.refused;
+			log_refused(b, &event);
 			break;
 		}
 	}

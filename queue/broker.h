@@ -36,7 +36,9 @@ struct broker {
 	 * hear that it is lost before anybody else gets it */
 	int64_t hold;
 	int64_t full_logged; /* when a refused add was logged last */
-	struct buf out;	     /* for encoding answers */
+	uint64_t refused;    /* connections that were not let in, since the line of */
+	int64_t refused_logged;
+	struct buf out; /* for encoding answers */
 };
 
 /* broker.c: start and loop */

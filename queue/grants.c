@@ -92,7 +92,7 @@ void *broker_take_poll(struct broker *b, struct peer *p)
 
 void broker_unpark(struct broker *b, struct peer *p)
 {
-	transport_drop(broker_take_poll(b, p));
+	transport_drop(b->server, broker_take_poll(b, p));
 }
 
 void broker_serve(struct broker *b, uint16_t controller, int64_t now)

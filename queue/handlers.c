@@ -8,7 +8,7 @@ void broker_answer(struct broker *b, void *token, const struct wire *m)
 	if (wire_encode(m, &b->out, &err) < 0 || buf_failed(&b->out)) {
 		log_error("an answer could not be encoded", LOG_S("type", wire_type_name(m->type)),
 			  LOG_S("text", err.text));
-		transport_drop(token);
+		transport_drop(b->server, token);
 		return;
 	}
 	transport_answer(b->server, token, buf_span(&b->out));
@@ -416,13 +416,6 @@ static void dispatch(struct broker *b, struct peer *p, const struct wire *m, voi
 void broker_request(struct broker *b, const struct transport_event *event)
 {
 	struct peer *p = peers_find(&b->peers, event->peer.pipe);
-	if (!p && b->peers.len >= PEERS_MAX) {
-		transport_drop(event->token);
-		transport_close_peer(b->server, event->peer.pipe);
-		log_warning("too many connections: one was closed", LOG_I("pid", event->peer.pid),
-			    LOG_I("most", PEERS_MAX));
-		return;
-	}
 	if (!p) {
 		p = peers_add(&b->peers, event->peer.pipe, event->peer.pid);
 		p->role = WIRE_ROLE_COUNT;

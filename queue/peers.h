@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <sys/queue.h>
 
-enum { PEERS_MAX = 1024 };
-
 struct peer {
 	uint32_t pipe;
 	pid_t pid;  /* by the socket's credentials */

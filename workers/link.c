@@ -112,6 +112,8 @@ enum link_event_type link_next(struct link *l, int64_t now_ns, struct link_event
 		switch (transport_client_next(l->client, &reply)) {
 		case TRANSPORT_NOTHING:
 			return LINK_NOTHING;
+		case TRANSPORT_REFUSED: /* of a server */
+			break;
 		case TRANSPORT_CONNECTED:
 			l->state = LINK_CONNECTED;
 			l->hello_ns = 0;

@@ -111,7 +111,7 @@ void fake_broker_pump(struct fake_broker *b)
 		    wire_encode(&answer, &out, &err) == 0)
 			transport_answer(b->server, e.token, buf_span(&out));
 		else
-			transport_drop(e.token);
+			transport_drop(b->server, e.token);
 		wire_done(&m);
 		buf_done(&out);
 	}

@@ -138,6 +138,8 @@ static bool host_hear(void)
 		case TRANSPORT_GONE:
 			printf("GONE\n");
 			break;
+		case TRANSPORT_REFUSED: /* of a server */
+			break;
 		case TRANSPORT_REQUEST: {
 			struct wire m = {0};
 			struct err err = {0};
