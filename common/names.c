@@ -1,4 +1,5 @@
 #include "names.h"
+#include "buf.h"
 
 static bool is_lower_or_digit(char c)
 {
@@ -63,4 +64,19 @@ bool kube_is_qualified_name(struct span s)
 bool kube_is_label_value(struct span s)
 {
 	return s.len == 0 || is_name_part(s);
+}
+
+bool kube_is_path_segment(struct span s)
+{
+	if (s.len == 0 || span_is(s, ".") || span_is(s, ".."))
+		return false;
+	for (size_t at = 0, n; at < s.len; at += n) {
+		unsigned char c = (unsigned char)s.at[at];
+		n = utf8_valid(s.at + at, s.len - at);
+		/* U+0080 to U+009F are control characters, too. */
+		bool c1 = c == 0xc2 && n == 2 && (unsigned char)s.at[at + 1] < 0xa0;
+		if (n == 0 || c < ' ' || c == 0x7f || c1 || c == '/' || c == '%')
+			return false;
+	}
+	return true;
 }

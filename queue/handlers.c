@@ -1,5 +1,6 @@
 /* One function per message. Each uses up the token. */
 #include "broker.h"
+#include "names.h"
 
 void broker_answer(struct broker *b, void *token, const struct wire *m)
 {
@@ -201,11 +202,36 @@ static void on_hello(struct broker *b, struct peer *p, const struct wire_hello *
 
 /* ---- keys ---- */
 
-static bool all_keys_named(const struct wire_add *add)
+/* What the API server cannot have is no key, and a cause without its name would be taken for another. False: text says what
+ * is wrong where. */
+static bool check_key(const struct wire_add_key *k, size_t i, char text[200])
 {
-	for (size_t i = 0; i < add->keys.len; i++)
-		if (add->keys.at[i].name.len == 0)
-			return false;
+	const struct {
+		const char *field;
+		struct span value;
+		bool needed;
+	} names[] = {{"namespace", k->namespace, false},
+		     {"name", k->name, true},
+		     {"cause_namespace", k->cause_namespace, false},
+		     {"cause_name", k->cause_name, false}};
+	for (size_t n = 0; n < ARRAY_SIZE(names); n++) {
+		if ((!names[n].value.len && !names[n].needed) || kube_is_path_segment(names[n].value))
+			continue;
+		snprintf(text, 200, "ADD.keys[%zu].%s: %s", i, names[n].field,
+			 names[n].value.len
+			     ? "no name that an object can have: invalid UTF-8, a control character, "
+			       "'/' or '%', \".\" or \"..\""
+			     : "it is empty");
+		return false;
+	}
+	if (k->cause_kind.len && memchr(k->cause_kind.at, '\0', k->cause_kind.len)) {
+		snprintf(text, 200, "ADD.keys[%zu].cause_kind: it has a zero byte", i);
+		return false;
+	}
+	if (k->cause >= WIRE_CAUSE_COUNT) {
+		snprintf(text, 200, "ADD.keys[%zu].cause: %u is no cause that the broker knows", i, k->cause);
+		return false;
+	}
 	return true;
 }
 
@@ -234,12 +260,15 @@ static void on_add(struct broker *b, struct peer *p, const struct wire_add *add,
 		    "the broker's configuration has no such controller: give all the same --config-dir");
 		return;
 	}
-	if (!all_keys_named(add)) {
-		broker_refuse(b, p, token, WIRE_REFUSAL_MALFORMED, "a key without a name");
-		return;
-	}
 	char text[200] = "";
 	size_t n = 0;
+	for (; n < add->keys.len; n++) { /* all or none */
+		if (check_key(&add->keys.at[n], n, text))
+			continue;
+		broker_refuse(b, p, token, WIRE_REFUSAL_MALFORMED, text);
+		return;
+	}
+	n = 0;
 	for (; n < add->keys.len; n++) {
 		enum shm_state state;
 		if (fault("ready"))
@@ -340,6 +369,11 @@ static void on_done(struct broker *b, struct peer *p, const struct wire_done *do
 
 static void on_report(struct broker *b, struct peer *p, const struct wire_report *r, void *token)
 {
+	if (r->state >= WIRE_STATE_COUNT) {
+		broker_refuse(b, p, token, WIRE_REFUSAL_MALFORMED,
+			      "REPORT.state: no state that the broker knows");
+		return;
+	}
 	reports_set(&b->reports, peer_name(p), r->controller, r->topic, r->state, r->message);
 	acknowledge_done(b, token, false);
 }

@@ -1,4 +1,5 @@
 #include "mapping.h"
+#include "names.h"
 
 /* ---- keys ---- */
 
@@ -37,8 +38,9 @@ static bool has_key(const struct keys *k, struct span namespace, struct span nam
 
 void keys_add(struct keys *k, struct span namespace, struct span name)
 {
-	if (!name.len || name.len > NAME_MAX_LEN || namespace.len > NAMESPACE_MAX_LEN ||
-	    has_key(k, namespace, name))
+	/* A label or an annotation may say anything: what can be no object's name makes no key. */
+	if (name.len > NAME_MAX_LEN || !kube_is_path_segment(name) || namespace.len > NAMESPACE_MAX_LEN ||
+	    (namespace.len && !kube_is_path_segment(namespace)) || has_key(k, namespace, name))
 		return;
 	if (k->count == KEYS_MAX) {
 		k->all = true;

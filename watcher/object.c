@@ -1,4 +1,5 @@
 #include "object.h"
+#include "names.h"
 
 /* The text of a string member: a span into the JSON if it has no escapes, else unescaped into scratch. `at`
  * is reserved by the caller, so that the scratch does not move: each text is bounded by its JSON. */
@@ -76,6 +77,9 @@ int object_read(struct span json, struct buf *scratch, struct object *ret, struc
 		return err_set(err, -EINVAL, "its metadata has a field of the wrong type");
 	if (!o.name.len || o.name.len > NAME_MAX_LEN || o.namespace.len > NAMESPACE_MAX_LEN)
 		return err_set(err, -EINVAL, "its metadata.name or namespace is missing or too long");
+	if (!kube_is_path_segment(o.name) || (o.namespace.len && !kube_is_path_segment(o.namespace)))
+		return err_set(err, -EINVAL,
+			       "its metadata.name or namespace is none that an object can have");
 	*ret = o;
 	return 0;
 }

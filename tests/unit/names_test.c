@@ -48,3 +48,17 @@ Test(names, qualified_names_and_label_values)
 	cr_expect(!kube_is_label_value(span_of("a/b")));
 	cr_expect(!kube_is_label_value(span_of("a.")));
 }
+
+Test(names, path_segments)
+{
+	static const char *const good[] = {"a",	  "system:node-proxier", "A_b.C", "..a",
+					   "...", "caf\xc3\xa9",	 "a b"};
+	static const char *const bad[] = {"",	   ".",	       "..",	       "a/b",
+					  "50%",   "a\nb",     "a\x7f",	       "\xff\xfe",
+					  "a\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xc2\x85"};
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++)
+		cr_expect(kube_is_path_segment(span_of(good[i])), "%s", good[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		cr_expect(!kube_is_path_segment(span_of(bad[i])), "%s", bad[i]);
+	cr_expect(!kube_is_path_segment((struct span){"a\0b", 3}));
+}
