@@ -57,6 +57,6 @@ int kube_do(struct http_client *c, const struct http_request *r, struct buf *bod
  * 0, or -EINVAL with err. */
 int kube_selector_match(const char *selector, struct span labels_object, struct err *err);
 
-/* resourceVersions of one resource: -1, 0, 1 as a is older, equal, newer; -2 if they are not comparable
- * (digits, no leading zero). */
-int kube_version_compare(struct span a, struct span b);
+/* A resourceVersion as a number, which orders those of one resource: digits without a leading zero, at most 18446744073709551614. 0: it is not
+ * such a one, and nothing is known of its order. */
+uint64_t kube_version(struct span text);

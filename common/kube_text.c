@@ -58,24 +58,17 @@ void kube_query(struct buf *path, const char *name, struct span value)
 
 /* ---- versions ---- */
 
-static bool version_is_ordered(struct span v)
+uint64_t kube_version(struct span text)
 {
-	if (!v.len || v.at[0] == '0')
-		return false;
-	for (size_t i = 0; i < v.len; i++)
-		if (v.at[i] < '0' || v.at[i] > '9')
-			return false;
-	return true;
-}
-
-int kube_version_compare(struct span a, struct span b)
-{
-	if (!version_is_ordered(a) || !version_is_ordered(b))
-		return -2;
-	if (a.len != b.len)
-		return a.len < b.len ? -1 : 1;
-	int c = memcmp(a.at, b.at, a.len);
-	return c < 0 ? -1 : c > 0;
+	uint64_t v = 0;
+	for (size_t i = 0; i < text.len; i++) {
+		unsigned digit = (unsigned)(text.at[i] - '0');
+		bool wrong = text.at[i] < '0' || text.at[i] > '9' || (digit == 0 && v == 0);
+		if (wrong || __builtin_mul_overflow(v, UINT64_C(10), &v) ||
+		    __builtin_add_overflow(v, digit, &v))
+			return 0;
+	}
+	return v == UINT64_MAX ? 0 : v;
 }
 
 /* ---- label selectors ----

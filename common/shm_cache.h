@@ -27,7 +27,7 @@
 
 #define CACHE_MAGIC	    UINT64_C(0x314543414352) /* "RCACE1" */
 #define CACHE_SEGMENT_MAGIC UINT64_C(0x31474553)     /* "SEG1" */
-enum { CACHE_LAYOUT_VERSION = 1 };
+enum { CACHE_LAYOUT_VERSION = 2 };
 
 enum {
 	CACHE_TABLES = 512, /* watches; a table id is index | generation << CACHE_TABLE_BITS */
@@ -39,7 +39,8 @@ enum {
 	CACHE_EXTENTS = 1024,
 	CACHE_AREAS = 128,
 	CACHE_UNIT = 16, /* offsets and lengths in segments are multiples of this */
-	CACHE_OUTBOX_TEXT = 480,
+	CACHE_OUTBOX_TEXT = 416,
+	CACHE_OUTBOX_EVENTS = 4,
 };
 #define CACHE_SEGMENT_SIZE (UINT64_C(64) << 20)
 #define CACHE_MAX_SIZE	   (UINT64_C(4) << 30)
@@ -87,6 +88,12 @@ struct cache_record {
 	uint8_t reserved[9];
 };
 
+/* The event of a stream of a table: a resourceVersion is a number here. */
+struct cache_event {
+	uint32_t table, stream;
+	uint64_t resource_version;
+};
+
 /* A key on its way to the broker. state is stored last; text holds key namespace, key name, cause kind, cause
  * namespace, cause name one after another; causes that find no room are left out. */
 struct cache_outbox_entry {
@@ -96,7 +103,9 @@ struct cache_outbox_entry {
 	uint8_t flags;	    /* CACHE_OUTBOX_PRIMARY_CHANGED */
 	int32_t priority;
 	uint32_t cause;
-	uint64_t reserved;
+	uint8_t events; /* so many of event[] are all that the key is there for; 0: for others too */
+	uint8_t reserved[7];
+	struct cache_event event[CACHE_OUTBOX_EVENTS];
 	char text[CACHE_OUTBOX_TEXT];
 };
 enum { CACHE_OUTBOX_PRIMARY_CHANGED = 1 };
@@ -232,6 +241,7 @@ static inline struct region_spec cache_region_spec(void)
 				 sizeof(struct cache_slot),
 				 sizeof(struct cache_record),
 				 sizeof(struct cache_outbox_entry),
+				 offsetof(struct cache_outbox_entry, text),
 				 offsetof(struct cache_header, table),
 				 offsetof(struct cache_header, extent),
 				 offsetof(struct cache_table, name),

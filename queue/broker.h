@@ -24,6 +24,8 @@ struct broker {
 	struct peers peers;
 	struct peer_list parked[SHM_CONTROLLERS_MAX]; /* hosts that wait for a key, longest first */
 	struct reports reports;
+	void *progress;	      /* token of the watcher's PROGRESS, or NULL */
+	uint32_t progress_of; /* its pipe */
 
 	int epoll, signals;
 	char *socket;		  /* where it listens */

@@ -391,6 +391,19 @@ static void on_swept(struct broker *b, struct peer *p, const struct wire_swept *
 	acknowledge_done(b, token, false);
 }
 
+/* The newest is kept until somebody waits for the watcher. */
+static void on_progress(struct broker *b, struct peer *p, void *token)
+{
+	if (p->role != WIRE_ROLE_WATCHER) {
+		broker_refuse(b, p, token, WIRE_REFUSAL_MALFORMED, "PROGRESS comes from the watcher");
+		return;
+	}
+	if (b->progress)
+		broker_answer(b, b->progress, &(struct wire){.type = WIRE_TYPE_AWAIT});
+	b->progress = token;
+	b->progress_of = p->pipe;
+}
+
 static void on_status(struct broker *b, void *token, int64_t now)
 {
 	_cleanup_(buf_done) struct buf json = {.limit = 4194304};
@@ -426,6 +439,9 @@ static void dispatch(struct broker *b, struct peer *p, const struct wire *m, voi
 	case WIRE_TYPE_SWEPT:
 		on_swept(b, p, &m->swept, token);
 		return;
+	case WIRE_TYPE_PROGRESS:
+		on_progress(b, p, token);
+		return;
 	case WIRE_TYPE_STATUS:
 		on_status(b, token, now);
 		return;
@@ -440,6 +456,7 @@ static void dispatch(struct broker *b, struct peer *p, const struct wire *m, voi
 	case WIRE_TYPE_GRANT:
 	case WIRE_TYPE_SLEEP:
 	case WIRE_TYPE_CONTROL_ACK:
+	case WIRE_TYPE_AWAIT:
 	case WIRE_TYPE_STATUS_REPLY:
 	case WIRE_TYPE_COUNT:
 		break;
@@ -472,6 +489,11 @@ void broker_gone(struct broker *b, uint32_t pipe)
 		log_info("peer gone", LOG_S("role", wire_role_name(p->role)), LOG_I("pid", p->pid),
 			 LOG_S("instance", p->instance));
 	broker_unpark(b, p);
+	if (b->progress_of == pipe) {
+		transport_drop(b->server, b->progress);
+		b->progress = NULL;
+		b->progress_of = 0;
+	}
 	procs_put(&b->procs, p->host);
 	procs_put(&b->procs, p->jail);
 	peers_remove(&b->peers, p);

@@ -9,7 +9,7 @@ enum { REPORTS_IN_FLIGHT = 16, REQUESTS = BROKER_BATCHES + REPORTS_IN_FLIGHT + 7
 #define HELLO_RETRY_NS (2 * NS_PER_S)
 
 enum state { DOWN, CONNECTED, GREETING, READY };
-enum request_kind { R_FREE, R_HELLO, R_ADD, R_SWEPT, R_REPORT };
+enum request_kind { R_FREE, R_HELLO, R_ADD, R_SWEPT, R_REPORT, R_PROGRESS };
 
 struct report {
 	char *controller, *topic, *message;
@@ -87,7 +87,7 @@ void broker_hello(struct broker *b)
 bool broker_idle(const struct broker *b)
 {
 	for (size_t i = 0; i < REQUESTS; i++)
-		if (b->requests[i].kind != R_FREE)
+		if (b->requests[i].kind != R_FREE && b->requests[i].kind != R_PROGRESS)
 			return false;
 	return true;
 }
@@ -170,6 +170,17 @@ int broker_swept(struct broker *b, const char *controller)
 	if (rc == 0)
 		snprintf(r->controller, sizeof r->controller, "%s", controller);
 	return rc;
+}
+
+int broker_progress(struct broker *b, const struct wire_place *passed, size_t count)
+{
+	if (b->state != READY)
+		return -ENOTCONN;
+	struct wire m = {.type = WIRE_TYPE_PROGRESS};
+	m.progress.passed.at = passed;
+	m.progress.passed.len = count;
+	struct request *r;
+	return send_message(b, &m, R_PROGRESS, &r);
 }
 
 /* ---- reports ---- */
@@ -261,6 +272,7 @@ static void lost(struct broker *b, struct request *r)
 		b->reports_in_flight--;
 		break;
 	case R_HELLO:
+	case R_PROGRESS:
 	case R_FREE:
 		break;
 	}
@@ -332,6 +344,9 @@ static void on_answer(struct broker *b, uint32_t id, const struct wire *m)
 		*r = (struct request){0};
 		b->reports_in_flight--;
 		forget_told(b);
+	} else if (was.kind == R_PROGRESS && m->type == WIRE_TYPE_AWAIT) {
+		*r = (struct request){0};
+		b->ops->on_await(b->ctx, m->await.places.at, m->await.places.len);
 	} else {
 		log_error("the broker gave an answer that does not fit",
 			  LOG_S("type", wire_type_name(m->type)));

@@ -15,6 +15,8 @@ struct broker_ops {
 	/* accepted keys of the batch are stored; -1: refused or lost. The batch is the owner's again. */
 	void (*on_added)(void *ctx, struct broker_batch *batch, int64_t accepted, struct span message);
 	void (*on_swept)(void *ctx, struct span controller, bool done);
+	/* The broker waits for the watch to come to these places. */
+	void (*on_await)(void *ctx, const struct wire_place *places, size_t count);
 };
 
 enum { BROKER_BATCHES = 4 }; /* ADD messages in flight */
@@ -34,11 +36,13 @@ bool broker_may_add(const struct broker *b);
 int broker_add(struct broker *b, const char *controller, const struct wire_add_key *keys, size_t count,
 	       struct broker_batch *batch);
 int broker_swept(struct broker *b, const char *controller);
+/* Answered by on_await, at any later time. */
+int broker_progress(struct broker *b, const struct wire_place *passed, size_t count);
 /* Sent now or when possible, and again after each HELLO while it is not OK. Only a change is sent. */
 void broker_report(struct broker *b, const char *controller, const char *topic, enum wire_state state,
 		   const char *message);
 /* Forgets reports of controllers and topics that keep() does not want. */
 void broker_reports_keep(struct broker *b, bool (*keep)(void *ctx, const char *controller, const char *topic),
 			 void *ctx);
-/* Nothing is in flight. */
+/* Nothing is in flight that has an answer to wait for. */
 bool broker_idle(const struct broker *b);

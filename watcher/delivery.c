@@ -12,6 +12,7 @@ struct broker_batch {
 	bool sweep;
 	uint32_t count;
 	uint32_t entries[BATCH]; /* of the outbox */
+	uint16_t ends[BATCH];	 /* so many keys of ADD are those of the entries up to this one */
 	struct keys keys;	 /* of a sweep: kept until they are stored */
 	size_t sent;		 /* keys of the sweep that are stored */
 };
@@ -38,6 +39,28 @@ static void hold_off(struct controller *c, int64_t now_ns)
 
 /* ---- the outbox ---- */
 
+/* One for each event that the key is there for. Where there is no room for so many, one that names none. */
+static size_t add_keys(const struct outbox_key *k, struct wire_add_key *out, size_t room)
+{
+	size_t events = k->n_events <= room ? k->n_events : 0, n = MAX(events, (size_t)1);
+	for (size_t i = 0; i < n; i++) {
+		out[i] = (struct wire_add_key){.namespace = k->namespace,
+					       .name = k->name,
+					       .priority = k->priority,
+					       .primary_changed = k->primary_changed,
+					       .cause = k->cause,
+					       .cause_kind = k->cause_kind,
+					       .cause_namespace = k->cause_namespace,
+					       .cause_name = k->cause_name};
+		if (events) {
+			out[i].table = k->events[i].table;
+			out[i].stream = k->events[i].stream;
+			out[i].resource_version = k->events[i].resource_version;
+		}
+	}
+	return n;
+}
+
 static bool send_outbox(struct watcher *w, int64_t now_ns)
 {
 	bool skip[CACHE_CONTROLLERS] = {0};
@@ -47,21 +70,16 @@ static bool send_outbox(struct watcher *w, int64_t now_ns)
 	struct broker_batch *b = xcalloc(1, sizeof *b);
 	b->count = outbox_take(w->outbox, skip, BATCH, b->entries);
 	struct outbox_key k = {0};
+	size_t n = 0;
 	for (uint32_t i = 0; i < b->count; i++) {
 		outbox_view(w->outbox, b->entries[i], &k);
-		keys[i] = (struct wire_add_key){.namespace = k.namespace,
-						.name = k.name,
-						.priority = k.priority,
-						.primary_changed = k.primary_changed,
-						.cause = k.cause,
-						.cause_kind = k.cause_kind,
-						.cause_namespace = k.cause_namespace,
-						.cause_name = k.cause_name};
+		n += add_keys(&k, keys + n, BATCH - n - (b->count - i - 1));
+		b->ends[i] = (uint16_t)n;
 	}
 	for (size_t i = 0; b->count && i < w->n_controllers; i++)
 		if (w->controllers[i].index == k.controller)
 			snprintf(b->controller, sizeof b->controller, "%s", w->controllers[i].config->name);
-	if (b->count && broker_add(w->broker, b->controller, keys, b->count, b) == 0)
+	if (b->count && broker_add(w->broker, b->controller, keys, n, b) == 0)
 		return true;
 	for (uint32_t i = 0; i < b->count; i++)
 		outbox_return(w->outbox, b->entries[i]);
@@ -72,7 +90,7 @@ static bool send_outbox(struct watcher *w, int64_t now_ns)
 static void outbox_added(struct watcher *w, struct broker_batch *b, int64_t accepted)
 {
 	for (uint32_t i = 0; i < b->count; i++)
-		if (i < accepted)
+		if (b->ends[i] <= accepted)
 			outbox_ack(w->outbox, b->entries[i]);
 		else
 			outbox_return(w->outbox, b->entries[i]);
@@ -221,13 +239,14 @@ static void on_ready(void *ctx, const struct wire_loaded *want_all, size_t count
 		if (c)
 			controller_want_sweep(c, WIRE_CAUSE_SWEEP);
 	}
+	progress_begin(w);
 }
 
 static void on_added(void *ctx, struct broker_batch *b, int64_t accepted, struct span message)
 {
 	struct watcher *w = ctx;
 	struct controller *c = find(w, span_of(b->controller));
-	int64_t asked = (int64_t)(b->sweep ? b->keys.count : b->count);
+	int64_t asked = b->sweep ? (int64_t)b->keys.count : b->ends[b->count - 1];
 	if (c && accepted >= 0 && accepted < asked) {
 		if (!c->retry_delay_ns)
 			log_warning("the broker has no room for keys: they are kept and sent again",
@@ -260,7 +279,12 @@ static void on_swept(void *ctx, struct span name, bool done)
 	log_info("sweep complete", LOG_S("controller", c->config->name));
 }
 
-const struct broker_ops delivery_ops = {on_connected, on_ready, on_added, on_swept};
+static void on_await(void *ctx, const struct wire_place *places, size_t count)
+{
+	progress_await(ctx, places, count);
+}
+
+const struct broker_ops delivery_ops = {on_connected, on_ready, on_added, on_swept, on_await};
 
 /* ---- the loop's part ---- */
 

@@ -7,6 +7,8 @@
 struct change {
 	const struct object *before, *after; /* NULL: there is none */
 	int32_t priority;
+	struct cache_event
+	    event; /* resource_version 0: a list told of it, and of whatever else happened before */
 };
 
 /* ---- what mapping asks ---- */
@@ -95,7 +97,9 @@ static int put_keys(struct sub *s, const struct change *c, const struct keys *ke
 				 : WIRE_CAUSE_CREATED,
 	    .cause_kind = span_of(s->cause_kind),
 	    .cause_namespace = o->namespace,
-	    .cause_name = o->name};
+	    .cause_name = o->name,
+	    .events = &c->event,
+	    .n_events = c->event.resource_version != 0};
 	for (size_t i = 0; i < keys->count; i++) {
 		keys_get(keys, i, &k.namespace, &k.name);
 		/* A key of the old form alone cannot be had again from the cache: without room for it the
@@ -170,8 +174,15 @@ static int32_t priority_of(uint32_t epoch)
 	return epoch ? PRIORITY_LOW : 0;
 }
 
-int informer_put(struct informer *i, struct span json, uint32_t epoch, struct counts *counts, struct err *err)
+static struct cache_event event_of(const struct stream *s, const struct object *o)
 {
+	const struct informer *i = s->informer;
+	return (struct cache_event){i->table, (uint32_t)(s - i->streams), kube_version(o->version)};
+}
+
+int informer_put(struct stream *s, struct span json, uint32_t epoch, struct counts *counts, struct err *err)
+{
+	struct informer *i = s->informer;
 	struct watcher *w = i->watcher;
 	struct object o, old;
 	struct store_view v;
@@ -193,6 +204,8 @@ int informer_put(struct informer *i, struct span json, uint32_t epoch, struct co
 	}
 	known = known && read_cached(w, &v, &old);
 	struct change c = {.before = known ? &old : NULL, .after = &o, .priority = priority_of(epoch)};
+	if (!epoch)
+		c.event = event_of(s, &o);
 	/* New objects of a first list enter by the sweep that follows it. */
 	bool initial = epoch && !known && !store_table_synced(w->store, i->table);
 	rc = initial || (fault("watcher") && epoch) ? 0 : announce(i, &c, err);
@@ -206,12 +219,12 @@ int informer_put(struct informer *i, struct span json, uint32_t epoch, struct co
 }
 
 static int delete_cached(struct informer *i, const struct store_view *v, const struct object *last,
-			 int32_t priority, struct err *err)
+			 struct cache_event event, int32_t priority, struct err *err)
 {
 	struct watcher *w = i->watcher;
 	struct object old;
 	if (read_cached(w, v, &old)) {
-		struct change c = {.before = &old, .priority = priority};
+		struct change c = {.before = &old, .priority = priority, .event = event};
 		int rc = announce(i, &c, err);
 		/* The last state may map elsewhere than the cached one. */
 		c.before = last;
@@ -226,8 +239,9 @@ static int delete_cached(struct informer *i, const struct store_view *v, const s
 	return 0;
 }
 
-int informer_deleted(struct informer *i, struct span json, struct err *err)
+int informer_deleted(struct stream *s, struct span json, struct err *err)
 {
+	struct informer *i = s->informer;
 	struct watcher *w = i->watcher;
 	struct object o;
 	struct store_view v;
@@ -238,7 +252,7 @@ int informer_deleted(struct informer *i, struct span json, struct err *err)
 	int rc = object_read(buf_span(&w->json), &w->text_after, &o, err);
 	if (rc < 0 || !store_find(w->store, i->table, o.namespace, o.name, &v))
 		return rc;
-	return delete_cached(i, &v, &o, 0, err);
+	return delete_cached(i, &v, &o, event_of(s, &o), 0, err);
 }
 
 int informer_sweep(struct informer *i, struct span namespace, uint32_t epoch, struct counts *counts,
@@ -250,7 +264,7 @@ int informer_sweep(struct informer *i, struct span namespace, uint32_t epoch, st
 		if (!store_at(store, slot, &v) || v.table != i->table || *store_mark(store, slot) == epoch ||
 		    (namespace.at && !span_eq(v.namespace, namespace)))
 			continue;
-		int rc = delete_cached(i, &v, NULL, PRIORITY_LOW, err);
+		int rc = delete_cached(i, &v, NULL, (struct cache_event){0}, PRIORITY_LOW, err);
 		if (rc < 0)
 			return rc;
 		counts->deleted++;

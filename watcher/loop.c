@@ -67,6 +67,7 @@ static void act(struct watcher *w)
 			stream_act(&w->informers[i]->streams[n], now);
 	broker_run(w->broker, now);
 	delivery_run(w, now);
+	progress_run(w, now);
 }
 
 static void wait_for(struct watcher *w, struct pollfd *fds, size_t n, int64_t until_ns)

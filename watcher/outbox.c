@@ -44,7 +44,9 @@ void outbox_view(const struct outbox *o, uint32_t entry, struct outbox_key *ret)
 				   .cause_name = text(e, 4),
 				   .priority = e->priority,
 				   .cause = e->cause,
-				   .primary_changed = e->flags & CACHE_OUTBOX_PRIMARY_CHANGED};
+				   .primary_changed = e->flags & CACHE_OUTBOX_PRIMARY_CHANGED,
+				   .events = e->event,
+				   .n_events = e->events};
 }
 
 static uint32_t key_hash(uint8_t controller, struct span namespace, struct span name)
@@ -104,7 +106,8 @@ static bool entry_sane(const struct cache_outbox_entry *e, const struct cache_co
 		sum += e->lengths[i];
 	return atomic_load_explicit(&e->state, memory_order_acquire) == 1 && sum <= sizeof e->text &&
 	       e->controller < CACHE_CONTROLLERS && e->lengths[0] <= NAMESPACE_MAX_LEN && e->lengths[1] &&
-	       e->lengths[1] <= NAME_MAX_LEN && *controllers[e->controller].name;
+	       e->lengths[1] <= NAME_MAX_LEN && e->events <= CACHE_OUTBOX_EVENTS &&
+	       *controllers[e->controller].name;
 }
 
 struct outbox *outbox_new(struct cache_outbox_entry *entries, uint32_t count,
@@ -154,6 +157,16 @@ uint32_t outbox_room(const struct outbox *o, bool must)
 	return limit - MIN(limit, outbox_used(o));
 }
 
+uint64_t outbox_arrivals(const struct outbox *o)
+{
+	return o->arrivals;
+}
+bool outbox_sent(const struct outbox *o, uint8_t controller, uint64_t arrivals)
+{
+	uint32_t first = o->queues[controller].first;
+	return first == NONE || o->mine[first].order >= arrivals;
+}
+
 static uint32_t find_waiting(const struct outbox *o, const struct outbox_key *k)
 {
 	uint32_t hash = key_hash(k->controller, k->namespace, k->name);
@@ -182,7 +195,35 @@ static void write_entry(struct cache_outbox_entry *e, const struct outbox_key *k
 	e->flags = k->primary_changed ? CACHE_OUTBOX_PRIMARY_CHANGED : 0;
 	e->priority = k->priority;
 	e->cause = k->cause;
+	e->events = (uint8_t)MIN(k->n_events, (size_t)CACHE_OUTBOX_EVENTS);
+	if (e->events)
+		memcpy(e->event, k->events, e->events * sizeof *e->event);
 	atomic_store_explicit(&e->state, 1, memory_order_release);
+}
+
+static bool has_event(const struct cache_outbox_entry *e, const struct cache_event *event)
+{
+	for (size_t i = 0; i < e->events; i++)
+		if (!memcmp(&e->event[i], event, sizeof *event))
+			return true;
+	return false;
+}
+
+/* What is not told by events alone stays so. */
+static void merge_events(struct cache_outbox_entry *e, const struct outbox_key *k)
+{
+	if (!k->n_events)
+		e->events = 0;
+	for (size_t i = 0; i < k->n_events && e->events; i++) {
+		if (has_event(e, &k->events[i]))
+			continue;
+		if (e->events == CACHE_OUTBOX_EVENTS) {
+			e->events = 0;
+			break;
+		}
+		e->event[e->events] = k->events[i];
+		e->events++;
+	}
 }
 
 int outbox_put(struct outbox *o, const struct outbox_key *k, bool must)
@@ -193,6 +234,7 @@ int outbox_put(struct outbox *o, const struct outbox_key *k, bool must)
 		e->priority = MAX(e->priority, k->priority);
 		if (k->primary_changed)
 			e->flags |= CACHE_OUTBOX_PRIMARY_CHANGED;
+		merge_events(e, k);
 		return 0;
 	}
 	if (!outbox_room(o, must))

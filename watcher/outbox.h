@@ -2,7 +2,7 @@
  * taken out when the broker has stored them, sent again by the next watcher if this one dies in between.
  *
  * A key that waits and is put again is merged (highest priority, primary_changed or-ed, the first cause
- * stays); one that is in flight is not touched: a second entry waits. One thread. */
+ * stays, up to CACHE_OUTBOX_EVENTS events are kept apart); one that is in flight is not touched: a second entry waits. One thread. */
 #pragma once
 #include "shm_cache.h"
 
@@ -20,6 +20,9 @@ struct outbox_key {
 	bool primary_changed;
 	uint32_t cause; /* enum wire_cause */
 	struct span cause_kind, cause_namespace, cause_name;
+	/* The events that it is there for. None: not known, or too many. */
+	const struct cache_event *events;
+	size_t n_events;
 };
 
 /* -ENOSPC when it is full. must: may use the last eighth, which is kept for keys that a sweep of the cache
@@ -28,6 +31,9 @@ int outbox_put(struct outbox *o, const struct outbox_key *k, bool must);
 uint32_t outbox_waiting(const struct outbox *o);
 uint32_t outbox_used(const struct outbox *o); /* waiting and in flight */
 uint32_t outbox_room(const struct outbox *o, bool must);
+/* How many were put, ever; and whether all of this controller that were put before the count was `arrivals` are on their way or gone. */
+uint64_t outbox_arrivals(const struct outbox *o);
+bool outbox_sent(const struct outbox *o, uint8_t controller, uint64_t arrivals);
 
 /* Up to max waiting entries of one controller, the oldest first, are now in flight; their numbers go to
  * entries. The controller is the one of the oldest entry that skip (may be NULL) does not name. */

@@ -159,7 +159,7 @@ static int on_list_item(void *ctx, struct span item)
 	struct exchange *x = ctx;
 	struct stream *s = x->stream;
 	struct err err;
-	int rc = informer_put(s->informer, item, s->epoch, &x->counts, &err);
+	int rc = informer_put(s, item, s->epoch, &x->counts, &err);
 	if (rc == -ENOSPC || rc == -EMSGSIZE) {
 		/* Read on: what is gone by now is known only at the end, and makes room. */
 		if (!x->full)
@@ -203,7 +203,7 @@ static int on_error_event(struct exchange *x, struct span status)
 
 static int take_event(struct exchange *x, struct span item, bool *ret_error)
 {
-	struct informer *i = x->stream->informer;
+	struct stream *s = x->stream;
 	struct span type = json_get(item, "type"), object = json_get(item, "object");
 	struct counts counts = {0};
 	*ret_error = json_string_is(type, "ERROR");
@@ -212,9 +212,9 @@ static int take_event(struct exchange *x, struct span item, bool *ret_error)
 	if (json_type_of(object) != JSON_OBJECT)
 		return err_set(&x->err, -EINVAL, "the watch brought an event without an object");
 	if (json_string_is(type, "ADDED") || json_string_is(type, "MODIFIED"))
-		return informer_put(i, object, 0, &counts, &x->err);
+		return informer_put(s, object, 0, &counts, &x->err);
 	if (json_string_is(type, "DELETED"))
-		return informer_deleted(i, object, &x->err);
+		return informer_deleted(s, object, &x->err);
 	if (json_string_is(type, "BOOKMARK"))
 		return 0;
 	return err_set(&x->err, -EINVAL, "the watch brought an event of the unknown type %.*s",
@@ -234,6 +234,7 @@ static int on_watch_item(void *ctx, struct span item)
 	    version.len) {
 		free(s->version);
 		s->version = buf_steal(&version);
+		progress_seen(s);
 	}
 	buf_done(&version);
 	x->events++;
@@ -306,6 +307,7 @@ static void list_complete(struct stream *s)
 	free(s->version);
 	s->version = buf_steal(&x->version);
 	s->listed = true;
+	progress_seen(s);
 	log_info("list complete", LOG_S("table", i->name), LOG_SP("namespace", s->namespace),
 		 LOG_I("items", x->counts.items), LOG_I("added", x->counts.added),
 		 LOG_I("changed", x->counts.changed), LOG_I("deleted", x->counts.deleted),

@@ -4,7 +4,7 @@
  *   stream.c    one list-and-watch over HTTP, told what to do by reflector.c
  *   stream_report.c  what is said of it
  *   informer.c  a change of one object: keys into the outbox, then the object into the cache
- *   delivery.c  outbox and sweeps -> ADD messages; broker.c: the connection
+ *   delivery.c  outbox and sweeps -> ADD messages; progress.c: how far the streams are; broker.c: the connection
  *   main.c      arguments, configuration, lock, cache; loop.c: the loop; reload.c: SIGHUP
  *
  * One thread. Everything hangs on struct watcher. */
@@ -63,6 +63,14 @@ struct controller {
 	int64_t retry_delay_ns;
 };
 
+/* How far a stream is, for keys that are held until it shows what their attempt wrote. Numbers are resourceVersions; 0: none. */
+struct progress {
+	uint64_t seen;	  /* what happened up to here is in the cache, and its keys in the outbox */
+	uint64_t leaving; /* `seen` of a moment ago: its keys are among the outbox's first `arrivals` */
+	uint64_t arrivals;
+	uint64_t told, awaited; /* told: since the last AWAIT */
+};
+
 struct stream {
 	struct informer *informer;
 	struct span namespace; /* absent: all */
@@ -76,6 +84,7 @@ struct stream {
 	struct exchange *exchange; /* what is under way; stream.c */
 	char *version;		   /* resourceVersion to watch from */
 	uint32_t epoch;		   /* of the list under way: what it saw carries it as mark */
+	struct progress progress;
 };
 
 /* What a list changed, for the log. */
@@ -118,7 +127,9 @@ struct watcher {
 	uint32_t last_epoch;
 	int64_t acted_ns; /* the time that the loop's last round went by */
 	bool stopping;
-	struct keys keys; /* scratch of one event */
+	bool progress_wanted; /* the broker has no PROGRESS to answer */
+	bool awaited;	      /* by a stream's progress */
+	struct keys keys;     /* scratch of one event */
 	struct buf json, text_before, text_after;
 };
 
@@ -132,10 +143,9 @@ void plan_apply(struct watcher *w, struct config *config);
 
 /* An object of a list or of an ADDED or MODIFIED event. epoch: of the list, 0 for an event. -EINVAL: not an
  * object; -ENOSPC: the cache is full; -EAGAIN: the outbox is full. Then the cache is as before. */
-int informer_put(struct informer *i, struct span json, uint32_t epoch, struct counts *counts,
-		 struct err *err);
+int informer_put(struct stream *s, struct span json, uint32_t epoch, struct counts *counts, struct err *err);
 /* A DELETED event; json: the object's last state. */
-int informer_deleted(struct informer *i, struct span json, struct err *err);
+int informer_deleted(struct stream *s, struct span json, struct err *err);
 /* The end of a list of this namespace (absent: all): what it did not see is gone. */
 int informer_sweep(struct informer *i, struct span namespace, uint32_t epoch, struct counts *counts,
 		   struct err *err);
@@ -175,6 +185,17 @@ void controller_want_sweep(struct controller *c, uint32_t cause);
 void delivery_run(struct watcher *w, int64_t now_ns);
 int64_t delivery_due_ns(const struct watcher *w); /* INT64_MAX: nothing waits for a time */
 extern const struct broker_ops delivery_ops;
+
+/* ---- progress.c ---- */
+
+/* The stream's version is a new one, and all up to it has been taken in. */
+void progress_seen(struct stream *s);
+/* The broker knows us (again): it waits for nothing until it says so. */
+void progress_begin(struct watcher *w);
+/* It waits for these. */
+void progress_await(struct watcher *w, const struct wire_place *places, size_t count);
+/* Tells what is to be told now; after delivery_run, which sends what must be sent before. */
+void progress_run(struct watcher *w, int64_t now_ns);
 
 /* ---- reload.c ---- */
 

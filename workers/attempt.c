@@ -22,6 +22,7 @@ void attempt_granted(struct host *h, struct wire *grant, int64_t now_ns)
 	h->grant = *grant;
 	*grant = (struct wire){0};
 	h->writer = (struct writer){0};
+	writes_done(&h->writes);
 	h->lease = true;
 	h->prepare_ns = now_ns;
 	h->run_ns = 0;
@@ -41,6 +42,7 @@ void attempt_forget(struct host *h)
 	h->grant = (struct wire){0};
 	h->lease = false;
 	writer_done(&h->writer);
+	writes_done(&h->writes);
 	environment_done(&h->env);
 }
 
@@ -123,6 +125,7 @@ static int begin_writer(struct host *h, const struct request *q, struct err *err
 	    .controller = h->controller,
 	    .instance = h->instance,
 	    .events = &h->events,
+	    .writes = &h->writes,
 	    .namespace = g->namespace,
 	    .name = g->name,
 	    .end_ns = g->lease_end_ns - HOST_KILL_GRACE_NS,
@@ -415,6 +418,8 @@ void attempt_report(struct host *h, int64_t now_ns)
 	/* The key may be granted elsewhere as soon as this is said: nothing of the attempt may be alive. */
 	if (!host_is_quiet(h))
 		return;
+	struct wire_write writes[WRITES_MAX];
+	size_t n_writes = writes_pick(&h->writes, writes);
 	struct wire_done d = {
 	    .slot = g->slot,
 	    .generation = g->generation,
@@ -428,6 +433,7 @@ void attempt_report(struct host *h, int64_t now_ns)
 	    .duration_us = h->duration_us,
 	    .reason = span_of(r->reason),
 	    .message = span_of(r->message),
+	    .writes = {writes, n_writes},
 	};
 	link_done(&h->link, &d);
 }

@@ -74,6 +74,7 @@ struct host {
 	char uid[33], key[KEY_MAX_LEN + 1];
 	struct environment env;
 	struct writer writer;
+	struct writes writes;
 	int64_t prepare_ns, run_ns;
 	struct result result;
 	uint64_t duration_us;

@@ -125,6 +125,16 @@ int kinds_table(struct kinds *k, size_t watch, struct cache **ret_cache, uint32_
 	return 0;
 }
 
+int kinds_table_id(struct kinds *k, size_t watch, uint32_t *ret_table)
+{
+	struct cache *cache;
+	if (kinds_table(k, watch, &cache, ret_table, NULL) == 0)
+		return 0;
+	if (!k->cache && cache_open(k->region_dir, &k->cache, NULL) < 0)
+		return -EAGAIN;
+	return cache_table(k->cache, k->of[watch].table_name, ret_table) < 0 ? -EAGAIN : 0;
+}
+
 int kinds_ready(struct kinds *k, struct err *err)
 {
 	const struct config_controller *c = k->controller;

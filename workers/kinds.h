@@ -24,6 +24,8 @@ int kinds_resource(struct kinds *k, size_t watch, const struct kube_resource **r
  * cache when it is not open. */
 int kinds_table(struct kinds *k, size_t watch, struct cache **ret_cache, uint32_t *ret_table,
 		struct err *err);
+/* The table of this watch, complete or not. -EAGAIN: the watcher has none, or there is no cache. */
+int kinds_table_id(struct kinds *k, size_t watch, uint32_t *ret_table);
 /* Is every table that a request needs complete? -EAGAIN as above. */
 int kinds_ready(struct kinds *k, struct err *err);
 /* After -ESTALE or -EPROTO from the cache: the next call opens it anew. */

@@ -112,6 +112,49 @@ int writer_do(struct writer *w, const char *method, const char *path, const char
 	return r;
 }
 
+/* Is this the watch's kind, in whatever version? */
+static bool is_kind(const struct config_kind *k, const struct kube_resource *kind)
+{
+	char group[254], version[64];
+	return strcmp(k->kind, kind->kind) == 0 &&
+	       kube_split_api_version(k->api_version, group, version) == 0 && strcmp(group, kind->group) == 0;
+}
+
+/* An object that the selectors leave out is shown once more if it was in: as deleted. */
+static bool is_shown(struct writer *w, size_t watch, struct span namespace, struct span name,
+		     struct span object)
+{
+	_cleanup_(buf_done) struct buf cached = {.limit = JSON_MAX_ITEM};
+	return writes_selected(kinds_watch(w->kinds, watch), object) ||
+	       kinds_get(w->kinds, watch, namespace, name, &cached, NULL) == 0;
+}
+
+void writer_wrote(struct writer *w, const struct kube_resource *kind, struct span object, bool own)
+{
+	const struct config_controller *c = w->controller;
+	struct span text = {0}, namespace = {"", 0}, name = {"", 0};
+	bool checked = false;
+	for (size_t i = 0; i < c->watch_count; i++) {
+		const struct config_kind *k = kinds_watch(w->kinds, i);
+		if (!is_kind(k, kind))
+			continue;
+		if (!checked && json_check(object, NULL) < 0)
+			return;
+		checked = true;
+		struct span metadata = json_get(object, "metadata");
+		json_string_raw(json_get(metadata, "resourceVersion"), &text);
+		json_string_raw(json_get(metadata, "namespace"), &namespace);
+		json_string_raw(json_get(metadata, "name"), &name);
+		struct wire_write write = {.resource_version = kube_version(text), .own = own};
+		int stream = writes_stream(k, kind->namespaced, namespace);
+		if (!write.resource_version || stream < 0 || !is_shown(w, i, namespace, name, object) ||
+		    kinds_table_id(w->kinds, i, &write.table) < 0)
+			continue;
+		write.stream = (uint32_t)stream;
+		writes_add(w->writes, write);
+	}
+}
+
 void writer_failed(struct writer *w, const char *what, int code, const struct kube_status *s,
 		   const struct err *err)
 {
@@ -142,6 +185,20 @@ static int object_path(struct writer *w, const char *subresource, struct buf *pa
 		kube_path(path, resource, resource->namespaced ? w->namespace : (struct span){NULL, 0},
 			  w->name, subresource);
 	return r;
+}
+
+static struct span version_of(struct writer *w, const struct doc_node *object)
+{
+	return doc_string(w->doc, doc_path(object, "metadata", "resourceVersion", NULL));
+}
+
+/* The patch carried the version of `before`, so nothing can have come between; and where the version stayed, nothing was written. */
+static void patched(struct writer *w, const struct doc_node *before, struct span answer)
+{
+	const struct kube_resource *resource;
+	struct span was = version_of(w, before);
+	if (kinds_resource(w->kinds, 0, &resource, NULL) == 0 && !span_eq(was, version_of(w, w->object)))
+		writer_wrote(w, resource, answer, was.len > 0);
 }
 
 static int read_live(struct writer *w, struct err *err)
@@ -189,7 +246,9 @@ int writer_patch_object(struct writer *w, const char *subresource,
 			      &answer, &s, err);
 		w->retry_after_ms = MAX(w->retry_after_ms, s.retry_after_ms);
 		if (r == 0 && doc_parse(w->doc, buf_span(&answer), &n, err) == 0) {
+			const struct doc_node *before = w->object;
 			w->object = n;
+			patched(w, before, buf_span(&answer));
 			return 1;
 		}
 		if (!writer_is_conflict(r, &s))

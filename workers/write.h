@@ -7,6 +7,7 @@
 #include "answer.h"
 #include "events.h"
 #include "kinds.h"
+#include "writes.h"
 
 enum { WRITE_REQUEST_TIMEOUT_MS = 8000, WRITE_TRIES = 4 }; /* the first try and three more on 409 */
 
@@ -16,6 +17,7 @@ struct writer {
 	const struct config_controller *controller;
 	const char *instance;	     /* "website.1" */
 	struct events *events;	     /* lives as long as the host */
+	struct writes *writes;	     /* of the attempt: what it wrote is noted there */
 	struct span namespace, name; /* of the key */
 	int64_t end_ns;		     /* CLOCK_BOOTTIME */
 	bool (*may_go_on)(void *ctx);
@@ -62,6 +64,9 @@ bool writer_is_conflict(int code, const struct kube_status *s);
 int writer_patch_object(struct writer *w, const char *subresource,
 			bool (*make)(struct writer *w, void *ctx, struct buf *out), void *ctx,
 			struct err *err);
+/* Notes a write to an object of this kind for every watch that will show it; object: what the API server answered. own: its version cannot also
+ * be the event of somebody else's change. */
+void writer_wrote(struct writer *w, const struct kube_resource *kind, struct span object, bool own);
 /* Notes a failed write; what: "child Deployment.apps/v1 shop/web". */
 void writer_failed(struct writer *w, const char *what, int code, const struct kube_status *s,
 		   const struct err *err);

@@ -8,7 +8,8 @@ struct planned {
 	const struct kube_resource *resource;
 	struct doc_node *document; /* NULL: a delete */
 	struct span namespace, name, uid;
-	bool current; /* nothing to do */
+	struct span version; /* resourceVersion of the cached one; empty: none is known */
+	bool current;	     /* nothing to do */
 };
 
 struct write_children {
@@ -35,16 +36,17 @@ static const char *describe(const struct planned *n, char buf[512])
 	return buf;
 }
 
-/* Does the cache show that this child is as desired? */
-static bool is_current(struct writer *w, size_t watch, const struct planned *n)
+/* What the cache shows of this child: which version, and is it as desired? */
+static void compare(struct writer *w, struct planned *n)
 {
 	_cleanup_(buf_done) struct buf cached = {.limit = JSON_MAX_ITEM};
 	struct doc_node *have;
-	if (w->controller->watches[watch].kind.metadata_only ||
-	    kinds_get(w->kinds, watch, n->namespace, n->name, &cached, NULL) < 0)
-		return false;
-	return doc_parse(w->doc, buf_span(&cached), &have, NULL) == 0 &&
-	       child_is_current(w->doc, have, n->document);
+	if (kinds_get(w->kinds, n->watch, n->namespace, n->name, &cached, NULL) < 0 ||
+	    doc_parse(w->doc, buf_span(&cached), &have, NULL) < 0)
+		return;
+	n->version = doc_string(w->doc, doc_path(have, "metadata", "resourceVersion", NULL));
+	n->current = !w->controller->watches[n->watch].kind.metadata_only &&
+		     child_is_current(w->doc, have, n->document);
 }
 
 static int plan_apply(struct writer *w, const struct answer *a, size_t index, struct write_children *p,
@@ -69,7 +71,7 @@ static int plan_apply(struct writer *w, const struct answer *a, size_t index, st
 	n->name = c->name;
 	n->namespace =
 	    resource->namespaced ? (c->namespace.len ? c->namespace : w->namespace) : (struct span){"", 0};
-	n->current = is_current(w, c->watch, n);
+	compare(w, n);
 	p->needed += !n->current;
 	return 0;
 }
@@ -168,9 +170,41 @@ bool write_children_needed(const struct write_children *p)
 	return p->needed > 0;
 }
 
+static int send_apply(struct writer *w, const struct planned *n, const char *path, struct span version,
+		      struct buf *answer, struct kube_status *s, struct err *err)
+{
+	_cleanup_(buf_done) struct buf body = {0};
+	doc_set(w->doc, doc_get(n->document, "metadata"), "resourceVersion",
+		version.len ? doc_new_string(w->doc, version) : NULL);
+	doc_print(n->document, &body);
+	buf_reset(answer);
+	return writer_do(w, "PATCH", path, "application/apply-patch+yaml", buf_span(&body), answer, s, err);
+}
+
+/* First with the version of the cached child: then the version that the API server answers is this write's alone, or nothing was written. If
+ * the cache is behind, the apply holds nevertheless, for it is the desired state whatever is there. */
+static int apply_and_note(struct writer *w, const struct planned *n, const char *path, struct kube_status *s,
+			  struct err *err)
+{
+	_cleanup_(buf_done) struct buf answer = {0};
+	struct span before = n->version, after = {"", 0};
+	int r = send_apply(w, n, path, before, &answer, s, err);
+	if (r == -EBUSY && before.len) {
+		before = (struct span){"", 0};
+		r = send_apply(w, n, path, before, &answer, s, err);
+	}
+	if (r < 0)
+		return r;
+	if (json_check(buf_span(&answer), NULL) == 0)
+		json_string_raw(json_path(buf_span(&answer), "metadata", "resourceVersion", NULL), &after);
+	if (after.len && !span_eq(before, after))
+		writer_wrote(w, n->resource, buf_span(&answer), before.len || s->code == 201);
+	return 0;
+}
+
 static void apply(struct writer *w, const struct planned *n)
 {
-	_cleanup_(buf_done) struct buf path = {0}, body = {0};
+	_cleanup_(buf_done) struct buf path = {0};
 	struct kube_status s = {.retry_after_ms = -1};
 	struct err why = {0};
 	char what[512];
@@ -178,9 +212,7 @@ static void apply(struct writer *w, const struct planned *n)
 		  n->name, NULL);
 	kube_query(&path, "fieldManager", span_of(w->controller->name));
 	kube_query(&path, "force", span_of("true"));
-	doc_print(n->document, &body);
-	int r = writer_do(w, "PATCH", buf_str(&path), "application/apply-patch+yaml", buf_span(&body), NULL,
-			  &s, &why);
+	int r = apply_and_note(w, n, buf_str(&path), &s, &why);
 	if (r == -ENOENT) /* no such namespace, or the kind is served otherwise now */
 		kinds_forget(w->kinds, n->watch);
 	if (r < 0)

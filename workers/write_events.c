@@ -13,13 +13,16 @@ static const struct kube_resource event_resource = {
 static int send(struct writer *w, const struct event_plan *plan, const struct event_regarding *about,
 		const struct answer_event *e, struct kube_status *s, struct err *err)
 {
-	_cleanup_(buf_done) struct buf path = {0}, body = {0};
+	_cleanup_(buf_done) struct buf path = {0}, body = {0}, answer = {0};
 	bool create = plan->action == EVENT_CREATE;
 	kube_path(&path, &event_resource, events_namespace(w->events, about),
 		  create ? (struct span){NULL, 0} : span_of(plan->series->name), NULL);
 	events_body(w->events, plan, about, e, w->controller->name, w->instance, clock_realtime_ns(), &body);
-	return writer_do(w, create ? "POST" : "PATCH", buf_str(&path),
-			 create ? NULL : "application/merge-patch+json", buf_span(&body), NULL, s, err);
+	int r = writer_do(w, create ? "POST" : "PATCH", buf_str(&path),
+			  create ? NULL : "application/merge-patch+json", buf_span(&body), &answer, s, err);
+	if (r == 0)
+		writer_wrote(w, &event_resource, buf_span(&answer), create);
+	return r;
 }
 
 /* Events tell people; that one cannot be written is logged and changes nothing. */

@@ -22,8 +22,10 @@ static void remember(struct fake_broker *b, struct span controller, const struct
 {
 	b->keys = xrealloc(b->keys, (b->n_keys + 1) * sizeof(*b->keys));
 	struct broker_key *r = &b->keys[b->n_keys++];
-	*r = (struct broker_key){
-	    .priority = k->priority, .primary_changed = k->primary_changed, .cause = k->cause};
+	*r = (struct broker_key){.priority = k->priority,
+				 .primary_changed = k->primary_changed,
+				 .cause = k->cause,
+				 .event = {k->table, k->stream, k->resource_version}};
 	copy(r->controller, sizeof r->controller, controller);
 	copy(r->namespace, sizeof r->namespace, k->namespace);
 	copy(r->name, sizeof r->name, k->name);
@@ -76,6 +78,45 @@ static void on_hello(struct fake_broker *b, const struct wire_hello *h, uint32_t
 	}
 }
 
+bool fake_broker_await(struct fake_broker *b, const struct wire_place *places, size_t count)
+{
+	struct wire m = {.type = WIRE_TYPE_AWAIT, .await.places = {places, count}};
+	struct buf out = {0};
+	bool answered = b->progress && wire_encode(&m, &out, NULL) == 0;
+	if (answered)
+		transport_answer(b->server, b->progress, buf_span(&out));
+	buf_done(&out);
+	if (answered)
+		b->progress = NULL;
+	return answered;
+}
+
+uint64_t fake_broker_passed(const struct fake_broker *b, uint32_t table, uint32_t stream)
+{
+	for (size_t i = 0; i < b->n_passed; i++)
+		if (b->passed[i].table == table && b->passed[i].stream == stream)
+			return b->passed[i].resource_version;
+	return 0;
+}
+
+static void on_progress(struct fake_broker *b, const struct wire_progress *p, void *token)
+{
+	fake_broker_await(b, NULL, 0);
+	b->progress = token;
+	b->progresses++;
+	b->keys_before = b->n_keys;
+	for (size_t i = 0; i < p->passed.len; i++) {
+		size_t n = 0;
+		while (n < b->n_passed && (b->passed[n].table != p->passed.at[i].table ||
+					   b->passed[n].stream != p->passed.at[i].stream))
+			n++;
+		if (n == ARRAY_SIZE(b->passed))
+			continue;
+		b->passed[n] = p->passed.at[i];
+		b->n_passed = MAX(b->n_passed, n + 1);
+	}
+}
+
 static bool on_request(struct fake_broker *b, const struct wire *m, uint32_t pipe, struct wire *answer)
 {
 	answer->type = WIRE_TYPE_DONE_ACK;
@@ -98,8 +139,11 @@ void fake_broker_pump(struct fake_broker *b)
 {
 	struct transport_event e;
 	for (enum transport_event_type t; (t = transport_server_next(b->server, &e)) != TRANSPORT_NOTHING;) {
-		if (t == TRANSPORT_GONE && e.peer.pipe == b->pipe)
+		if (t == TRANSPORT_GONE && e.peer.pipe == b->pipe) {
 			b->pipe = 0;
+			transport_drop(b->server, b->progress);
+			b->progress = NULL;
+		}
 		if (t != TRANSPORT_REQUEST)
 			continue;
 		struct wire m = {0}, answer = {0};
@@ -107,8 +151,10 @@ void fake_broker_pump(struct fake_broker *b)
 		struct err err = {0};
 		int rc = wire_decode(e.bytes, &m, &err);
 		CHECK_MSG(rc == 0, "a message cannot be decoded: %s", err.text);
-		if (rc == 0 && on_request(b, &m, e.peer.pipe, &answer) &&
-		    wire_encode(&answer, &out, &err) == 0)
+		if (rc == 0 && m.type == WIRE_TYPE_PROGRESS)
+			on_progress(b, &m.progress, e.token);
+		else if (rc == 0 && on_request(b, &m, e.peer.pipe, &answer) &&
+			 wire_encode(&answer, &out, &err) == 0)
 			transport_answer(b->server, e.token, buf_span(&out));
 		else
 			transport_drop(b->server, e.token);

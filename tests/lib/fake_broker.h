@@ -9,6 +9,7 @@ struct broker_key {
 	int64_t priority;
 	bool primary_changed;
 	uint32_t cause; /* enum wire_cause */
+	struct wire_place event;
 };
 struct broker_told { /* the last REPORT of each {controller, topic} */
 	char controller[64], topic[301], message[1025];
@@ -29,7 +30,13 @@ struct fake_broker {
 	bool hold;     /* ADD is not answered, its keys are not remembered */
 	int64_t room;  /* so many keys are taken, then the region is full; -1: no limit */
 	uint64_t incarnation;
-	uint32_t pipe; /* of the watcher; 0: not connected */
+	/* of PROGRESS: what was passed last of each place */
+	struct wire_place passed[16];
+	size_t n_passed;
+	unsigned progresses;
+	size_t keys_before; /* that had come when the last PROGRESS did */
+	void *progress;	    /* the one that waits for an answer */
+	uint32_t pipe;	    /* of the watcher; 0: not connected */
 };
 
 /* Listens on FOLDER/queue.sock. Ends the test on failure. */
@@ -38,6 +45,10 @@ void fake_broker_start(struct fake_broker *b, const char *folder);
 void fake_broker_pump(struct fake_broker *b);
 /* Closes the connection and is another incarnation afterwards. */
 void fake_broker_restart(struct fake_broker *b);
+/* Answers the PROGRESS that waits; false: there is none. */
+bool fake_broker_await(struct fake_broker *b, const struct wire_place *places, size_t count);
+/* How far the stream has come, by the last PROGRESS that told it; 0: none did. */
+uint64_t fake_broker_passed(const struct fake_broker *b, uint32_t table, uint32_t stream);
 void fake_broker_forget(struct fake_broker *b); /* the keys */
 /* How often the key came; the last one in *ret (may be NULL). */
 size_t fake_broker_count(const struct fake_broker *b, const char *controller, const char *namespace,

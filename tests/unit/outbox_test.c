@@ -88,6 +88,72 @@ Test(outbox, waiting_keys_merge_and_those_in_flight_do_not)
 	cr_assert_eq(outbox_take(outbox, skip, 10, e), 0);
 }
 
+static void put_event(const char *name, uint64_t version)
+{
+	struct cache_event event = {7, 1, version};
+	struct outbox_key k = {.namespace = span_of("shop"),
+			       .name = span_of(name),
+			       .cause = 2,
+			       .events = &event,
+			       .n_events = version != 0};
+	cr_assert_eq(outbox_put(outbox, &k, false), 0);
+}
+
+static size_t events_of(uint32_t entry)
+{
+	struct outbox_key k;
+	outbox_view(outbox, entry, &k);
+	return k.n_events;
+}
+
+Test(outbox, events_of_a_merged_key_are_kept_apart)
+{
+	uint32_t e[ENTRIES];
+	struct outbox_key k;
+	put_event("x", 100);
+	put_event("x", 103);
+	put_event("x", 100);
+	restart();
+	cr_assert_eq(outbox_take(outbox, NULL, 1, e), 1);
+	outbox_view(outbox, e[0], &k);
+	cr_assert(k.n_events == 2 && k.events[0].resource_version == 100 &&
+		  k.events[1].resource_version == 103 && k.events[1].table == 7 && k.events[1].stream == 1);
+	/* One that comes back joins the one that waits. */
+	put_event("x", 104);
+	outbox_return(outbox, e[0]);
+	cr_assert_eq(outbox_take(outbox, NULL, 1, e), 1);
+	cr_assert_eq(events_of(e[0]), 3);
+	outbox_ack(outbox, e[0]);
+
+	/* Something else, or too many: then it is not told what the key is there for. */
+	put_event("list", 100);
+	put_event("list", 0);
+	put_event("list", 101);
+	for (uint64_t i = 0; i <= CACHE_OUTBOX_EVENTS; i++)
+		put_event("many", 100 + i);
+	put_event("many", 100);
+	cr_assert_eq(outbox_take(outbox, NULL, 10, e), 2);
+	cr_assert(events_of(e[0]) == 0 && events_of(e[1]) == 0);
+	entries[e[1]].events = CACHE_OUTBOX_EVENTS + 1;
+	restart();
+	cr_assert_eq(outbox_waiting(outbox), 1);
+}
+
+Test(outbox, what_was_put_before_is_sent_before)
+{
+	uint32_t e[ENTRIES];
+	cr_assert(outbox_sent(outbox, 0, outbox_arrivals(outbox)));
+	put(0, "x", 0, false);
+	uint64_t then = outbox_arrivals(outbox);
+	put(0, "x", 0, true);
+	put(0, "y", 0, false);
+	cr_assert(!outbox_sent(outbox, 0, then) && outbox_sent(outbox, 1, then));
+	cr_assert_eq(outbox_take(outbox, NULL, 1, e), 1);
+	cr_assert(outbox_sent(outbox, 0, then) && !outbox_sent(outbox, 0, outbox_arrivals(outbox)));
+	cr_assert_eq(outbox_take(outbox, NULL, 1, e), 1);
+	cr_assert(outbox_sent(outbox, 0, outbox_arrivals(outbox)));
+}
+
 Test(outbox, a_restart_sends_what_was_not_acknowledged)
 {
 	uint32_t e[ENTRIES];
