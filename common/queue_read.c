@@ -28,15 +28,6 @@ uint32_t shm_text_size(uint8_t block)
 	return block < SHM_BLOCK_COUNT ? sizes[block] : 0;
 }
 
-uint64_t shm_key_hash(struct span controller, struct span namespace, struct span name)
-{
-	uint64_t h = hash_bytes(controller.at, controller.len, HASH_SEED);
-	h = hash_bytes("/", 1, h);
-	h = hash_bytes(namespace.at, namespace.len, h);
-	h = hash_bytes("/", 1, h);
-	return hash_bytes(name.at, name.len, h);
-}
-
 uint64_t shm_queue_layout_hash(void)
 {
 #define AT(type, field) offsetof(struct type, field), sizeof(((struct type *)0)->field)
@@ -55,58 +46,66 @@ uint64_t shm_queue_layout_hash(void)
 	    WIRE_OUTCOME_COUNT,
 	    sizeof(struct region_header),
 	    sizeof(struct shm_slot),
+	    sizeof(struct shm_namespace),
+	    SHM_DETAIL_SIZE,
 	    sizeof(struct shm_detail),
+	    SHM_RECORD_SIZE,
+	    sizeof(struct shm_record),
 	    sizeof(struct shm_controller),
 	    sizeof(struct shm_history),
 	    sizeof(struct shm_queue_header),
 	    sizeof(struct shm_redo),
 	    AT(shm_slot, seq),
-	    AT(shm_slot, state),
-	    AT(shm_slot, wait),
-	    AT(shm_slot, controller),
-	    AT(shm_slot, ready_at),
-	    AT(shm_slot, added_at),
-	    AT(shm_slot, priority),
-	    AT(shm_slot, detail),
+	    AT(shm_slot, namespace_number),
+	    AT(shm_slot, word),
 	    AT(shm_slot, count),
 	    AT(shm_slot, causes),
 	    AT(shm_slot, ends),
 	    AT(shm_slot, flags),
-	    AT(shm_slot, namespace_len),
+	    AT(shm_slot, uncounted),
+	    AT(shm_slot, state),
+	    AT(shm_slot, wait),
+	    AT(shm_slot, ready_at),
+	    AT(shm_slot, priority),
+	    AT(shm_slot, added),
+	    AT(shm_slot, detail),
+	    AT(shm_slot, record),
+	    AT(shm_slot, controller),
 	    AT(shm_slot, name_len),
-	    AT(shm_slot, key),
+	    AT(shm_slot, name),
+	    AT(shm_namespace, len),
+	    AT(shm_namespace, text),
 	    AT(shm_detail, objects),
-	    AT(shm_detail, reason),
-	    AT(shm_detail, message),
-	    AT(shm_detail, attempt),
-	    AT(shm_detail, step),
-	    AT(shm_detail, conflicts),
-	    AT(shm_detail, duration_us),
-	    AT(shm_detail, backoff_until),
-	    AT(shm_detail, last_at),
-	    AT(shm_detail, quarantined_at),
-	    AT(shm_detail, outcomes),
-	    AT(shm_detail, crashes),
-	    AT(shm_detail, crash_next),
-	    AT(shm_detail, crash_count),
-	    AT(shm_detail, last_outcome),
-	    AT(shm_detail, attempted),
-	    AT(shm_detail, lease_causes),
-	    AT(shm_detail, lease_ends),
-	    AT(shm_detail, lease_count),
-	    AT(shm_detail, lease_priority),
-	    AT(shm_detail, lease_flags),
-
-	    AT(shm_detail, lease_objects),
 	    AT(shm_detail, generation),
-	    AT(shm_detail, lease_added_at),
 	    AT(shm_detail, granted_at),
 	    AT(shm_detail, deadline),
 	    AT(shm_detail, lease_end),
-	    AT(shm_detail, host_start),
-	    AT(shm_detail, jail_start),
 	    AT(shm_detail, host_pid),
 	    AT(shm_detail, jail_pid),
+	    AT(shm_detail, host_start),
+	    AT(shm_detail, jail_start),
+	    AT(shm_detail, lease_objects),
+	    AT(shm_detail, lease_priority),
+	    AT(shm_detail, lease_added),
+	    AT(shm_detail, lease_count),
+	    AT(shm_detail, lease_causes),
+	    AT(shm_detail, lease_ends),
+	    AT(shm_detail, lease_flags),
+	    AT(shm_record, reason),
+	    AT(shm_record, message),
+	    AT(shm_record, attempt),
+	    AT(shm_record, step),
+	    AT(shm_record, conflicts),
+	    AT(shm_record, duration_us),
+	    AT(shm_record, backoff_until),
+	    AT(shm_record, last_at),
+	    AT(shm_record, quarantined_at),
+	    AT(shm_record, outcomes),
+	    AT(shm_record, crashes),
+	    AT(shm_record, crash_next),
+	    AT(shm_record, crash_count),
+	    AT(shm_record, last_outcome),
+	    AT(shm_record, attempted),
 	    AT(shm_controller, name),
 	    AT(shm_controller, digest),
 	    AT(shm_controller, swept),
@@ -122,11 +121,28 @@ uint64_t shm_queue_layout_hash(void)
 	    AT(shm_controller, held_since),
 	    AT(shm_controller, scale),
 	    AT(shm_history, number),
+	    AT(shm_history, happened),
+	    AT(shm_history, controller),
+	    AT(shm_history, from),
+	    AT(shm_history, to),
+	    AT(shm_history, outcome),
+	    AT(shm_history, wait),
+	    AT(shm_history, texts),
+	    AT(shm_history, ends),
 	    AT(shm_history, at),
 	    AT(shm_history, key_hash),
-	    AT(shm_history, happened),
-	    AT(shm_history, text),
+	    AT(shm_history, generation),
+	    AT(shm_history, delay),
+	    AT(shm_history, attempt),
+	    AT(shm_history, priority),
+	    AT(shm_history, duration_us),
+	    AT(shm_history, count),
+	    AT(shm_history, causes),
+	    AT(shm_history, pid),
+	    AT(shm_history_text, len),
+	    AT(shm_history_text, text),
 	    AT(shm_queue_header, next_generation),
+	    AT(shm_queue_header, hash_seed),
 	    AT(shm_queue_header, history_at),
 	    AT(shm_queue_header, history_entries),
 	    AT(shm_redo, bytes),
@@ -148,12 +164,21 @@ struct region_spec shm_queue_spec(void)
 
 /* ---- the reader ---- */
 
+struct blocks { /* which ones are of a kind, in order */
+	uint32_t *at, len;
+};
+
 struct queue_reader {
 	struct region region;
-	uint32_t *slot_blocks; /* which blocks hold slots, in order */
-	uint32_t n_slot_blocks;
+	struct blocks slots, namespaces;
 	uint32_t n_blocks; /* of the directory that were looked at */
 };
+
+static void blocks_add(struct blocks *b, uint32_t block)
+{
+	b->at = xrealloc(b->at, (b->len + 1) * sizeof(*b->at));
+	b->at[b->len++] = block;
+}
 
 /* The directory only grows, so what was read stays true. */
 static int look_at_directory(struct queue_reader *q)
@@ -171,10 +196,10 @@ static int look_at_directory(struct queue_reader *q)
 		uint8_t holds = __atomic_load_n(&directory[q->n_blocks], __ATOMIC_ACQUIRE);
 		if (holds == SHM_BLOCK_NONE)
 			break;
-		if (holds != SHM_BLOCK_SLOTS)
-			continue;
-		q->slot_blocks = xrealloc(q->slot_blocks, (q->n_slot_blocks + 1) * sizeof(*q->slot_blocks));
-		q->slot_blocks[q->n_slot_blocks++] = q->n_blocks;
+		if (holds == SHM_BLOCK_SLOTS)
+			blocks_add(&q->slots, q->n_blocks);
+		if (holds == SHM_BLOCK_NAMESPACES)
+			blocks_add(&q->namespaces, q->n_blocks);
 	}
 	return 0;
 }
@@ -206,7 +231,8 @@ void queue_close(struct queue_reader *q)
 	if (!q)
 		return;
 	region_done(&q->region);
-	free(q->slot_blocks);
+	free(q->slots.at);
+	free(q->namespaces.at);
 	free(q);
 }
 
@@ -273,48 +299,64 @@ static int copy_cause(struct queue_reader *q, uint8_t event, uint32_t ref, struc
 	return 0;
 }
 
+static int copy_namespace(struct queue_reader *q, uint32_t number, char out[NAMESPACE_MAX_LEN + 1])
+{
+	if (number / SHM_NAMESPACES_PER_BLOCK >= q->namespaces.len && look_at_directory(q) < 0)
+		return -EPROTO;
+	if (number / SHM_NAMESPACES_PER_BLOCK >= q->namespaces.len)
+		return -EPROTO;
+	struct shm_namespace cell;
+	memcpy(&cell,
+	       q->region.at + (uint64_t)q->namespaces.at[number / SHM_NAMESPACES_PER_BLOCK] * SHM_BLOCK +
+		   number % SHM_NAMESPACES_PER_BLOCK * sizeof(cell),
+	       sizeof(cell));
+	if (cell.len > NAMESPACE_MAX_LEN)
+		return -EPROTO;
+	memcpy(out, cell.text, cell.len);
+	out[cell.len] = '\0';
+	return 0;
+}
+
 static int copy_key(struct queue_reader *q, const struct shm_slot *s, struct queue_key *ret)
 {
-	char text[KEY_MAX_LEN + 1];
-	size_t len = (size_t)s->namespace_len + s->name_len;
-	if (s->namespace_len > NAMESPACE_MAX_LEN || s->name_len > NAME_MAX_LEN)
+	if (s->name_len > NAME_MAX_LEN)
 		return -EPROTO;
-	if (len <= SHM_KEY_INLINE) {
-		memcpy(text, s->key, len);
+	if (s->name_len <= SHM_NAME_INLINE) {
+		memcpy(ret->name, s->name, s->name_len);
+		ret->name[s->name_len] = '\0';
 	} else {
 		uint32_t ref;
-		size_t stored;
-		memcpy(&ref, s->key, sizeof(ref));
-		int rc = copy_text(q, ref, text, sizeof(text), &stored);
+		size_t len;
+		memcpy(&ref, s->name, sizeof(ref));
+		int rc = copy_text(q, ref, ret->name, sizeof(ret->name), &len);
 		if (rc < 0)
 			return rc;
-		if (stored != len)
+		if (len != s->name_len)
 			return -EPROTO;
 	}
-	memcpy(ret->namespace, text, s->namespace_len);
-	ret->namespace[s->namespace_len] = '\0';
-	memcpy(ret->name, text + s->namespace_len, s->name_len);
-	ret->name[s->name_len] = '\0';
+	return copy_namespace(q, s->namespace_number, ret->namespace);
+}
+
+/* The bytes of a cell of this kind. */
+static int copy_cell(struct queue_reader *q, uint32_t ref, enum shm_block kind, size_t cell, void *out,
+		     size_t n)
+{
+	uint64_t at = (uint64_t)ref * SHM_REF_UNIT;
+	if (at + cell > q->region.mapped && (region_remap(&q->region) < 0 || at + cell > q->region.mapped))
+		return -EPROTO;
+	const uint8_t *directory = (const uint8_t *)q->region.at + SHM_DIRECTORY_AT;
+	if (at / SHM_BLOCK >= SHM_BLOCKS_MAX || at % SHM_BLOCK % cell || at % SHM_BLOCK + cell > SHM_BLOCK ||
+	    __atomic_load_n(&directory[at / SHM_BLOCK], __ATOMIC_ACQUIRE) != kind)
+		return -EPROTO;
+	memcpy(out, q->region.at + at, n);
 	return 0;
 }
 
 static int copy_detail(struct queue_reader *q, const struct shm_slot *s, struct queue_key *ret)
 {
-	uint64_t at = (uint64_t)s->detail * SHM_REF_UNIT;
-	if (at + SHM_DETAIL_SIZE > q->region.mapped &&
-	    (region_remap(&q->region) < 0 || at + SHM_DETAIL_SIZE > q->region.mapped))
-		return -EPROTO;
-	const uint8_t *directory = (const uint8_t *)q->region.at + SHM_DIRECTORY_AT;
-	if (at / SHM_BLOCK >= SHM_BLOCKS_MAX || at % SHM_DETAIL_SIZE ||
-	    __atomic_load_n(&directory[at / SHM_BLOCK], __ATOMIC_ACQUIRE) != SHM_BLOCK_DETAILS)
-		return -EPROTO;
-	memcpy(&ret->detail, q->region.at + at, sizeof(ret->detail));
-	ret->has_detail = true;
+	int rc =
+	    copy_cell(q, s->detail, SHM_BLOCK_DETAILS, SHM_DETAIL_SIZE, &ret->detail, sizeof(ret->detail));
 	const struct shm_detail *d = &ret->detail;
-	size_t len;
-	int rc = copy_text(q, d->reason, ret->reason, sizeof(ret->reason), &len);
-	if (rc == 0)
-		rc = copy_text(q, d->message, ret->message, sizeof(ret->message), &len);
 	if (rc == 0)
 		rc = copy_cause(q, s->ends & 15, d->objects.first_object, &ret->first);
 	if (rc == 0)
@@ -326,6 +368,17 @@ static int copy_detail(struct queue_reader *q, const struct shm_slot *s, struct 
 	return rc;
 }
 
+static int copy_record(struct queue_reader *q, uint32_t ref, struct queue_key *ret)
+{
+	size_t len;
+	int rc = copy_cell(q, ref, SHM_BLOCK_RECORDS, SHM_RECORD_SIZE, &ret->record, sizeof(ret->record));
+	if (rc == 0)
+		rc = copy_text(q, ret->record.reason, ret->reason, sizeof(ret->reason), &len);
+	if (rc == 0)
+		rc = copy_text(q, ret->record.message, ret->message, sizeof(ret->message), &len);
+	return rc;
+}
+
 static int copy_slot(struct queue_reader *q, const struct shm_slot *s, struct queue_key *ret)
 {
 	if (s->state >= SHM_STATE_COUNT || s->wait >= SHM_WAIT_COUNT || s->controller >= SHM_CONTROLLERS_MAX)
@@ -334,7 +387,7 @@ static int copy_slot(struct queue_reader *q, const struct shm_slot *s, struct qu
 	ret->wait = s->wait;
 	ret->pending = s->state != SHM_STATE_RUNNING;
 	ret->ready_at = s->ready_at;
-	ret->added_at = s->added_at;
+	ret->added_at = s->added * SHM_ADDED_UNIT;
 	ret->priority = s->priority;
 	ret->count = s->count;
 	ret->causes = s->causes;
@@ -347,13 +400,15 @@ static int copy_slot(struct queue_reader *q, const struct shm_slot *s, struct qu
 	int rc = copy_key(q, s, ret);
 	if (rc == 0 && s->detail)
 		rc = copy_detail(q, s, ret);
+	if (rc == 0 && s->record)
+		rc = copy_record(q, s->record, ret);
 	return rc;
 }
 
 /* 1: a key, 0: a free slot, -EAGAIN, -EPROTO. */
 static int read_slot(struct queue_reader *q, uint32_t number, struct queue_key *ret)
 {
-	uint64_t at = (uint64_t)q->slot_blocks[number / SHM_SLOTS_PER_BLOCK] * SHM_BLOCK +
+	uint64_t at = (uint64_t)q->slots.at[number / SHM_SLOTS_PER_BLOCK] * SHM_BLOCK +
 		      number % SHM_SLOTS_PER_BLOCK * sizeof(struct shm_slot);
 	int rc = -EAGAIN;
 	for (int i = 0; i < TRIES; i++) {
@@ -365,6 +420,9 @@ static int read_slot(struct queue_reader *q, uint32_t number, struct queue_key *
 		}
 		struct shm_slot copy;
 		memcpy(&copy, s, sizeof(copy));
+		/* A merge stores it without raising seq. */
+		uint64_t word = atomic_load_explicit(&s->word, memory_order_acquire);
+		memcpy(&copy.pending, &word, sizeof(word));
 		memset(ret, 0, sizeof(*ret));
 		rc = copy.state == SHM_STATE_NONE ? 0 : copy_slot(q, &copy, ret);
 		atomic_thread_fence(memory_order_acquire);
@@ -382,11 +440,11 @@ static int read_slot(struct queue_reader *q, uint32_t number, struct queue_key *
 int queue_next(struct queue_reader *q, uint32_t *cursor, struct queue_key *ret)
 {
 	for (;;) {
-		if (*cursor / SHM_SLOTS_PER_BLOCK >= q->n_slot_blocks) {
+		if (*cursor / SHM_SLOTS_PER_BLOCK >= q->slots.len) {
 			int rc = look_at_directory(q);
 			if (rc < 0)
 				return rc;
-			if (*cursor / SHM_SLOTS_PER_BLOCK >= q->n_slot_blocks)
+			if (*cursor / SHM_SLOTS_PER_BLOCK >= q->slots.len)
 				return 0;
 		}
 		int rc = read_slot(q, (*cursor)++, ret);
@@ -421,8 +479,18 @@ bool queue_controller(struct queue_reader *q, uint32_t index, struct shm_control
 	return ret->name[0] != '\0';
 }
 
+/* One entry of the ring, whole; false: it was overtaken by the writer. */
+static bool copy_entry(const struct shm_history *from, uint64_t number, void *ret)
+{
+	if (atomic_load_explicit(&from->number, memory_order_acquire) != number)
+		return false;
+	memcpy(ret, from, sizeof(*from));
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&from->number, memory_order_relaxed) == number;
+}
+
 int queue_history(struct queue_reader *q, struct span controller, struct span namespace, struct span name,
-		  int (*on_entry)(void *ctx, const struct shm_history *entry), void *ctx)
+		  int (*on_entry)(void *ctx, const struct queue_happened *entry), void *ctx)
 {
 	struct shm_queue_header *h = (void *)(q->region.at + SHM_HEADER_AT);
 	uint64_t at = h->history_at, entries = h->history_entries;
@@ -431,23 +499,45 @@ int queue_history(struct queue_reader *q, struct span controller, struct span na
 	if (at % SHM_BLOCK || at > q->region.mapped ||
 	    entries > (q->region.mapped - at) / sizeof(struct shm_history))
 		return -EPROTO;
-	uint64_t hash = shm_key_hash(controller, namespace, name);
+	const struct shm_history *ring = (const void *)(q->region.at + at);
+	uint64_t hash = shm_key_hash(h->hash_seed, controller, namespace, name);
 	uint64_t next = atomic_load_explicit(&h->history_next, memory_order_acquire);
 	for (uint64_t number = next > entries ? next - entries : 1; number < next; number++) {
-		struct shm_history *from =
-				       (void *)(q->region.at + at + (number - 1) % entries * sizeof(*from)),
-				   copy;
-		if (atomic_load_explicit(&from->number, memory_order_acquire) != number)
-			continue; /* overtaken by the writer */
-		memcpy(&copy, from, sizeof(copy));
-		atomic_thread_fence(memory_order_acquire);
-		if (atomic_load_explicit(&from->number, memory_order_relaxed) != number ||
-		    (name.len && copy.key_hash != hash))
+		struct queue_happened e = {0};
+		if (!copy_entry(&ring[(number - 1) % entries], number, &e.entry) ||
+		    e.entry.happened == SHM_HAPPENED_TEXT || (name.len && e.entry.key_hash != hash))
 			continue;
-		copy.text[sizeof(copy.text) - 1] = '\0';
-		int rc = on_entry(ctx, &copy);
+		size_t len = 0;
+		for (uint64_t i = 1; i <= MIN(e.entry.texts, SHM_HISTORY_TEXTS_MAX); i++) {
+			struct shm_history_text part;
+			if (!copy_entry(&ring[(number - 1 + i) % entries], number + i, &part) ||
+			    part.happened != SHM_HAPPENED_TEXT || part.len > sizeof(part.text))
+				break;
+			memcpy(e.text + len, part.text, part.len);
+			len += part.len;
+		}
+		int rc = on_entry(ctx, &e);
 		if (rc)
 			return rc;
 	}
 	return 0;
+}
+
+int64_t queue_history_since(struct queue_reader *q)
+{
+	struct shm_queue_header *h = (void *)(q->region.at + SHM_HEADER_AT);
+	uint64_t at = h->history_at, entries = h->history_entries;
+	if (entries == 0 || at % SHM_BLOCK || at > q->region.mapped ||
+	    entries > (q->region.mapped - at) / sizeof(struct shm_history))
+		return INT64_MAX;
+	const struct shm_history *ring = (const void *)(q->region.at + at);
+	uint64_t next = atomic_load_explicit(&h->history_next, memory_order_acquire);
+	if (next <= entries)
+		return 0;
+	for (uint64_t number = next - entries; number < next; number++) {
+		struct shm_history e;
+		if (copy_entry(&ring[(number - 1) % entries], number, &e) && e.happened != SHM_HAPPENED_TEXT)
+			return e.at;
+	}
+	return INT64_MAX;
 }

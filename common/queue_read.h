@@ -35,11 +35,10 @@ struct queue_key {
 	uint32_t count;
 	uint8_t causes; /* bit per enum wire_cause */
 	struct queue_cause first, last;
-	/* has_detail false: never leased or failed, all below is 0 */
-	bool has_detail;
-	struct shm_detail detail;
-	char reason[129], message[1025];
+	struct shm_detail detail; /* all 0 unless it is leased, or another object caused it */
 	struct queue_cause lease_first, lease_last;
+	struct shm_record record; /* all 0 unless an attempt of it has ended */
+	char reason[129], message[1025];
 };
 
 /* Walks all keys: start with *cursor 0. 1: a key; 0: the end; -EAGAIN: this slot was being written every time
@@ -53,7 +52,16 @@ int queue_find(struct queue_reader *q, struct span controller, struct span names
  * never in themselves. */
 bool queue_controller(struct queue_reader *q, uint32_t index, struct shm_controller *ret);
 
+/* An entry of the history; its text is terminated: the beginning of reason and message (DONE, LOST), or the object that caused
+ * it (ADDED, MERGED). */
+struct queue_happened {
+	struct shm_history entry;
+	char text[SHM_HISTORY_TEXTS_MAX * sizeof(((struct shm_history_text *)0)->text) + 1];
+};
+
 /* Calls on_entry, oldest first, for what the ring still has about one key (empty name: about all). A non-zero
  * return ends the walk with it. */
 int queue_history(struct queue_reader *q, struct span controller, struct span namespace, struct span name,
-		  int (*on_entry)(void *ctx, const struct shm_history *entry), void *ctx);
+		  int (*on_entry)(void *ctx, const struct queue_happened *entry), void *ctx);
+/* From when on the ring has every entry (CLOCK_BOOTTIME ns); 0: since the region was made. INT64_MAX: it has none. */
+int64_t queue_history_since(struct queue_reader *q);

@@ -3,27 +3,28 @@
  *
  *   block 0   region_header | queue_header | redo record | directory (one byte a block: what it holds)
  *   block 1   64 controllers of 1 KiB
- *   block 2.. history ring, fixed at creation; then blocks that are taken as needed: slots, details, texts of
- * one size class
+ *   block 2.. history ring, fixed at creation; then blocks that are taken as needed: slots, namespaces,
+ *             details, records, texts of one size class
  *
  * Slots are the truth; indexes (hash, ready lists, timers, free lists) are private to the writer and rebuilt
- * from the slots. A slot is one key of one controller and has two parts: what is pending (priority, ready_at,
- * causes, count) in the slot itself, and the lease in its detail. A detail is there only for keys that need
- * one: leased, failed, or caused by another object than their own.
+ * from the slots. A slot is one key of one controller, with what is pending for it (priority, ready_at, causes,
+ * count). What only some keys need is in cells that the slot names:
+ *   detail  a lease, and the objects that caused the pending part when they are not the key's own
+ *   record  how its attempts ended: backoff, crashes, quarantine, the last outcome
  *
- * References: a slot's number counts from 0 through the slot blocks in the order of the directory. Details
- * and texts are named by their offset in the file / 16, so 0 is "none". Times are CLOCK_BOOTTIME nanoseconds:
- * the file does not outlive a boot.
+ * References: slots and namespaces have numbers that count from 0 through the blocks of their kind in the order of
+ * the directory. Details, records and texts are named by their offset in the file / 16, so 0 is "none". Times
+ * are CLOCK_BOOTTIME nanoseconds: the file does not outlive a boot.
  *
- * Reading (queue_read.h does it): copy slot, detail and texts between two looks at slot.seq; equal and even
- * means whole. */
+ * Reading (queue_read.h does it): copy the slot and its cells between two looks at slot.seq; equal and even
+ * means whole. What one store of 8 bytes changes (slot.word of a slot that stays in its state) does not raise seq. */
 #pragma once
 #include "region.h"
 #include "wire.h"
 
 #define SHM_QUEUE_FILE	    "queue.shm"
 #define SHM_QUEUE_MAGIC	    UINT64_C(0x3155455545554352)
-#define SHM_QUEUE_VERSION   1
+#define SHM_QUEUE_VERSION   2
 #define SHM_BLOCK	    65536u
 #define SHM_BLOCKS_MAX	    32768u /* 2 GiB */
 #define SHM_CONTROLLERS_MAX 64u
@@ -104,7 +105,9 @@ enum shm_block {
 	SHM_BLOCK_FIXED,
 	SHM_BLOCK_HISTORY,
 	SHM_BLOCK_SLOTS,
+	SHM_BLOCK_NAMESPACES,
 	SHM_BLOCK_DETAILS,
+	SHM_BLOCK_RECORDS,
 #define X(size) SHM_BLOCK_TEXT_##size,
 	SHM_TEXT_CLASSES(X)
 #undef X
@@ -122,7 +125,8 @@ enum shm_block {
 	X(DUE, "due")                 \
 	X(QUARANTINED, "quarantined") \
 	X(CLEARED, "quarantine left") \
-	X(DROPPED, "dropped")
+	X(DROPPED, "dropped")         \
+	X(TEXT, "(text)")
 /* clang-format on */
 enum shm_happened {
 #define X(NAME, text) SHM_HAPPENED_##NAME,
@@ -133,32 +137,60 @@ enum shm_happened {
 
 /* ---- slots ---- */
 
-#define SHM_KEY_INLINE 25u
-/* flags: an add of the pending part said that the key's own object changed, or came from an operator */
-#define SHM_SLOT_CHANGED 1u
+#define SHM_NAME_INLINE 22u
+/* flags */
+#define SHM_SLOT_CHANGED                                                                                     \
+	1u /* an add of the pending part said that the key's own object changed, or came from an operator */
+#define SHM_SLOT_ADDED 2u /* the add that made it is not in the counters yet: see `uncounted` */
+
+/* What an add changes that merges into a key without moving it: one word, so that it is one store. */
+struct shm_pending {
+	uint16_t count; /* pending part: adds merged, 65535 is "or more" */
+	uint8_t causes; /* pending part: bit per enum wire_cause */
+	uint8_t ends;	/* pending part: first cause | last cause << 4 */
+	uint8_t flags;	/* SHM_SLOT_* */
+	/* Merges that the controller's counters do not have yet; the next transition of the slot adds them, and the
+	 * one of SHM_SLOT_ADDED. */
+	uint8_t uncounted;
+	uint8_t state; /* enum shm_state; NONE: free, and nothing else in the slot means anything */
+	uint8_t wait;  /* enum shm_wait, of a WAITING key */
+};
+
+#define SHM_ADDED_UNIT (NS_PER_S / 10)
 
 struct shm_slot {
-	_Atomic uint32_t seq; /* odd while it, its detail or their texts are being written */
-	uint8_t state;	      /* enum shm_state; NONE: free */
-	uint8_t wait;	      /* enum shm_wait, of a WAITING key */
-	uint16_t controller;  /* index into the table of controllers */
+	_Atomic uint32_t seq;	   /* odd while it, its cells or their texts are being written */
+	uint32_t namespace_number; /* of its namespace cell */
+	union {
+		_Atomic uint64_t word;
+		struct shm_pending pending;
+		struct { /* the same, by the short names */
+			uint16_t count;
+			uint8_t causes, ends, flags, uncounted, state, wait;
+		};
+	};
 	/* READY: since; WAITING and QUARANTINED: until; DIRTY: when the pending part was added */
 	int64_t ready_at;
-	int64_t added_at; /* pending part: its first add */
-	int32_t priority; /* pending part; RUNNING: what it was granted with */
-	uint32_t detail;  /* reference or 0 */
-	uint16_t count;	  /* pending part: adds merged, 65535 is "or more" */
-	uint8_t causes;	  /* pending part: bit per enum wire_cause */
-	uint8_t ends;	  /* pending part: first cause | last cause << 4 */
-	uint8_t flags;	  /* SHM_SLOT_* */
-	uint8_t namespace_len, name_len;
-	/* namespace, then name; or, when longer, the reference (4 bytes) of a text that holds both */
-	uint8_t key[SHM_KEY_INLINE];
+	int32_t priority;	 /* pending part; RUNNING: what it was granted with */
+	uint32_t added;		 /* pending part: its first add, in SHM_ADDED_UNIT (1/10 s: 13 years) */
+	uint32_t detail, record; /* references or 0 */
+	uint8_t controller;	 /* index into the table of controllers */
+	uint8_t name_len;
+	/* the name; or, when longer, the reference (4 bytes) of its text */
+	uint8_t name[SHM_NAME_INLINE];
 };
-_Static_assert(sizeof(struct shm_slot) == 64, "a slot is one cache line");
+_Static_assert(sizeof(struct shm_pending) == 8, "a merge is one store");
+_Static_assert(sizeof(struct shm_slot) == 64 && offsetof(struct shm_slot, word) == 8,
+	       "a slot is one cache line");
 #define SHM_SLOTS_PER_BLOCK (SHM_BLOCK / sizeof(struct shm_slot))
 
-#define SHM_CRASHES_MAX 16u /* times of crashes that are kept */
+/* One for each namespace of each controller that has keys; the empty one is that of cluster-scoped objects. */
+struct shm_namespace {
+	uint8_t len;
+	char text[NAMESPACE_MAX_LEN];
+};
+_Static_assert(sizeof(struct shm_namespace) == 64, "a namespace is one cache line");
+#define SHM_NAMESPACES_PER_BLOCK (SHM_BLOCK / sizeof(struct shm_namespace))
 
 /* An object that caused an add, when it is not the key's own: a text "kind\0namespace\0name". 0: none. */
 struct shm_causes {
@@ -166,9 +198,26 @@ struct shm_causes {
 };
 
 struct shm_detail {
-	/* pending part */
-	struct shm_causes objects;
-	/* the last attempts */
+	struct shm_causes objects; /* pending part */
+	/* lease: what was pending when it was granted, and who has it */
+	uint64_t generation; /* of the grant: never twice in one region; 0: no lease */
+	int64_t granted_at, deadline, lease_end;
+	uint32_t host_pid, jail_pid;
+	uint64_t host_start, jail_start;
+	/* ---- second cache line ---- */
+	struct shm_causes lease_objects;
+	int32_t lease_priority;
+	uint32_t lease_added; /* as slot.added */
+	uint16_t lease_count;
+	uint8_t lease_causes, lease_ends, lease_flags; /* as in the slot */
+	uint8_t spare[3];
+};
+#define SHM_DETAIL_SIZE 128u
+_Static_assert(sizeof(struct shm_detail) <= SHM_DETAIL_SIZE, "a detail is two cache lines");
+
+#define SHM_CRASHES_MAX 16u /* times of crashes that are kept */
+
+struct shm_record {
 	uint32_t reason, message; /* texts of the last outcome that was no success */
 	uint32_t attempt;	  /* failures in a row */
 	uint32_t step;		  /* how often the backoff was raised; 0: none */
@@ -185,29 +234,18 @@ struct shm_detail {
 	uint8_t crash_next, crash_count;
 	uint8_t last_outcome; /* enum wire_outcome; OK when attempted is 0 */
 	uint8_t attempted;    /* 1: last_outcome, last_at and duration_us are set */
-	/* lease: what was pending when it was granted, and who has it */
-	uint8_t lease_causes, lease_ends;
-	uint16_t lease_count;
-	int32_t lease_priority;
-	uint8_t lease_flags; /* SHM_SLOT_* */
-	uint8_t spare[3];
-	struct shm_causes lease_objects;
-	uint64_t generation; /* of the grant: never twice in one region; 0: no lease */
-	int64_t lease_added_at, granted_at, deadline, lease_end;
-	uint64_t host_start, jail_start;
-	uint32_t host_pid, jail_pid;
 };
-_Static_assert(sizeof(struct shm_detail) <= 256, "a detail is four cache lines");
-#define SHM_DETAIL_SIZE	      256u
-#define SHM_DETAILS_PER_BLOCK (SHM_BLOCK / SHM_DETAIL_SIZE)
+#define SHM_RECORD_SIZE 192u
+_Static_assert(sizeof(struct shm_record) <= SHM_RECORD_SIZE, "a record is three cache lines");
 
 /* ---- controllers ---- */
 
 #define SHM_CRASHED_KEYS 10u
 
 struct shm_controller_counters { /* monotonic for the life of the region */
-	uint64_t adds;		 /* keys that became READY by an add */
-	uint64_t merges;	 /* adds that changed a key which was there */
+	/* Of keys that became READY by an add, and of adds that merged into a key: those that a slot still has (`uncounted`)
+	 * come on top. */
+	uint64_t adds, merges;
 	uint64_t grants;
 	uint64_t retries; /* keys that were given a delay by the rate limiter */
 	uint64_t quarantines;
@@ -237,42 +275,64 @@ _Static_assert(sizeof(struct shm_controller) <= 1024, "64 controllers fill one b
 
 /* ---- history ---- */
 
+/* An add that merges into a key without moving it has no entry of its own: the GRANTED entry that follows says how
+ * many there were, and why. */
 struct shm_history {
 	_Atomic uint64_t number; /* from 1; entry (number - 1) % entries; 0 while it is being written */
-	int64_t at;
-	uint64_t key_hash; /* shm_key_hash() */
-	int64_t delay;	   /* DONE: until it is ready again, 0: none; GRANTED: how long it was ready */
-	uint32_t duration_us;
-	uint32_t attempt;
-	uint32_t slot;
-	int32_t priority;
-	uint64_t generation;
-	uint16_t controller;
-	uint8_t happened; /* enum shm_happened */
+	uint8_t happened;	 /* enum shm_happened */
+	uint8_t controller;
 	uint8_t from, to; /* enum shm_state */
 	uint8_t outcome;  /* enum wire_outcome, of DONE and LOST */
-	uint8_t cause;	  /* enum wire_cause, of ADDED and MERGED */
 	uint8_t wait;	  /* enum shm_wait */
-	/* DONE: the beginning of reason and message; ADDED, MERGED: the object that caused it */
-	char text[64];
+	uint8_t texts;	  /* entries of SHM_HAPPENED_TEXT that follow */
+	uint8_t ends;	  /* ADDED, MERGED: the cause; GRANTED: as slot.ends */
+	int64_t at;
+	uint64_t key_hash; /* shm_key_hash() */
+	uint64_t generation;
+	int64_t delay; /* DONE: until it is ready again, 0: none; GRANTED: how long it was ready */
+	uint32_t attempt;
+	int32_t priority;
+	union {
+		uint32_t duration_us; /* DONE, LOST */
+		struct {	      /* GRANTED */
+			uint16_t count;
+			uint8_t causes;
+		};
+	};
+	uint32_t pid; /* GRANTED: the worker's */
 };
-_Static_assert(sizeof(struct shm_history) == 128, "a history entry is two cache lines");
+_Static_assert(sizeof(struct shm_history) == 64, "a history entry is one cache line");
+
+/* DONE, LOST: the beginning of reason and message; ADDED, MERGED: the object that caused it. */
+struct shm_history_text {
+	_Atomic uint64_t number;
+	uint8_t happened; /* SHM_HAPPENED_TEXT */
+	uint8_t len;
+	char text[54];
+};
+_Static_assert(sizeof(struct shm_history_text) == sizeof(struct shm_history) &&
+		   offsetof(struct shm_history_text, happened) == offsetof(struct shm_history, happened),
+	       "both are entries of one ring");
+#define SHM_HISTORY_TEXTS_MAX 2u
 
 /* ---- header ---- */
 
 struct shm_queue_header {
 	uint64_t next_generation; /* of the next grant */
-	uint64_t history_at;	  /* offset of the ring */
+	uint64_t
+	    hash_seed; /* of shm_key_hash() in this region: nobody can choose names that meet in one place */
+	uint64_t history_at; /* offset of the ring */
 	uint64_t history_entries;
 	/* number of the next entry; at a start the writer looks for the true one */
 	_Atomic uint64_t history_next;
 };
 
-/* New images of what one transition touches. Complete when bytes is not 0; copying it again does no harm. */
+/* New images of what one transition touches. Complete when bytes is not 0; copying it again does no harm. Offsets
+ * and lengths are multiples of 8. */
 struct shm_redo {
 	_Atomic uint32_t bytes; /* of the entries that follow; 0: nothing to do */
 	uint32_t slot;		/* offset of the slot whose seq guards the change / 16; 0: none */
-	uint8_t entries[SHM_REDO_BYTES - 8]; /* {u32 offset, u32 length, bytes padded to 8}... */
+	uint8_t entries[SHM_REDO_BYTES - 8]; /* {u32 offset, u32 length, bytes}... */
 };
 
 #define SHM_HEADER_AT	   REGION_PAGE
@@ -287,8 +347,10 @@ _Static_assert(SHM_DIRECTORY_AT + SHM_BLOCKS_MAX <= SHM_BLOCK, "the directory en
 uint64_t shm_queue_layout_hash(void);
 /* Everything but the sizes, which only the writer chooses. */
 struct region_spec shm_queue_spec(void);
-/* Of a key of the controller with that name. */
-uint64_t shm_key_hash(struct span controller, struct span namespace, struct span name);
+/* XXH3 of the bytes, 64 bits. */
+uint64_t shm_hash(uint64_t seed, struct span bytes);
+/* Of a key of the controller with that name: shm_hash of one after the other, each the seed of the next. */
+uint64_t shm_key_hash(uint64_t seed, struct span controller, struct span namespace, struct span name);
 /* Bytes of a cell in blocks of this kind; 0 for kinds that hold no texts. */
 uint32_t shm_text_size(uint8_t block);
 const char *shm_state_name(uint32_t v); /* these accept any number: unknown is "?" */

@@ -6,12 +6,12 @@
 #include <stdio.h>
 
 struct history {
-	struct shm_history *at;
+	struct queue_happened *at;
 	size_t count;
 };
 
 /* The ring itself is the bound. */
-static int history_add(void *ctx, const struct shm_history *entry)
+static int history_add(void *ctx, const struct queue_happened *entry)
 {
 	struct history *h = ctx;
 	if ((h->count & (h->count - 1)) == 0)
@@ -58,10 +58,10 @@ static void print_lease(const struct queue_key *k, int64_t now, struct buf *out)
 
 static void print_last(const struct queue_key *k, int64_t now, struct buf *out)
 {
-	const struct shm_detail *d = &k->detail;
+	const struct shm_record *r = &k->record;
 	char ago[32], took[32];
-	buf_printf(out, "last:       %s %s ago, took %s\n", wire_outcome_name(d->last_outcome),
-		   age(now, d->last_at, ago), short_duration((int64_t)d->duration_us * NS_PER_US, took));
+	buf_printf(out, "last:       %s %s ago, took %s\n", wire_outcome_name(r->last_outcome),
+		   age(now, r->last_at, ago), short_duration((int64_t)r->duration_us * NS_PER_US, took));
 	if (*k->reason || *k->message) {
 		buf_puts(out, "  said:     ");
 		printable(out, k->reason);
@@ -69,10 +69,10 @@ static void print_last(const struct queue_key *k, int64_t now, struct buf *out)
 		printable(out, k->message);
 		buf_putc(out, '\n');
 	}
-	buf_printf(out, "failures:   %" PRIu32 " in a row", d->attempt);
-	for (uint32_t i = 0; i < MIN((uint32_t)WIRE_OUTCOME_COUNT, (uint32_t)ARRAY_SIZE(d->outcomes)); i++)
-		if (d->outcomes[i])
-			buf_printf(out, ", %s %u", wire_outcome_name(i), d->outcomes[i]);
+	buf_printf(out, "failures:   %" PRIu32 " in a row", r->attempt);
+	for (uint32_t i = 0; i < MIN((uint32_t)WIRE_OUTCOME_COUNT, (uint32_t)ARRAY_SIZE(r->outcomes)); i++)
+		if (r->outcomes[i])
+			buf_printf(out, ", %s %u", wire_outcome_name(i), r->outcomes[i]);
 	buf_putc(out, '\n');
 }
 
@@ -88,7 +88,7 @@ static void print_text(const char *name, const struct queue_key *k, const struct
 			print_pending(k, now, out);
 		if (k->state == SHM_STATE_RUNNING || k->state == SHM_STATE_DIRTY)
 			print_lease(k, now, out);
-		if (k->has_detail && k->detail.attempted)
+		if (k->record.attempted)
 			print_last(k, now, out);
 	} else {
 		buf_puts(out, "state:      not in the queue: nothing is to be done for it\n");
@@ -98,7 +98,7 @@ static void print_text(const char *name, const struct queue_key *k, const struct
 		char ago[32];
 		_cleanup_(buf_done) struct buf line = {0};
 		view_happened(&h->at[i], &line);
-		buf_printf(out, "  %10s ago  ", age(now, h->at[i].at, ago));
+		buf_printf(out, "  %10s ago  ", age(now, h->at[i].entry.at, ago));
 		printable(out, buf_str(&line));
 		buf_putc(out, '\n');
 	}

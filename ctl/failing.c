@@ -4,7 +4,7 @@
 static bool is_worse(const struct queue_key *a, const struct queue_key *b)
 {
 	bool parked_a = a->state == SHM_STATE_QUARANTINED, parked_b = b->state == SHM_STATE_QUARANTINED;
-	return parked_a != parked_b ? parked_a : a->detail.attempt > b->detail.attempt;
+	return parked_a != parked_b ? parked_a : a->record.attempt > b->record.attempt;
 }
 
 /* Takes key over, or gives another one back that is not among the worst. */
@@ -38,7 +38,7 @@ void failing_find(const char *region_dir, int64_t incarnation, struct failing *r
 	}
 	struct queue_key *k = xmalloc(sizeof(*k));
 	for (int rc; (rc = queue_next(q, &cursor, k)) != 0 && rc != -EPROTO;) {
-		if (rc < 0 || (k->state != SHM_STATE_QUARANTINED && !k->detail.attempt))
+		if (rc < 0 || (k->state != SHM_STATE_QUARANTINED && !k->record.attempt))
 			continue;
 		ret->total++;
 		k = keep(ret, k);
@@ -69,9 +69,9 @@ void failing_print(const struct failing *f, int64_t now, struct buf *out)
 		columns_add(&t, k->controller);
 		columns_add(&t, key);
 		columns_add(&t, shm_state_name(k->state));
-		columns_addf(&t, "%u", (unsigned)k->detail.attempt);
-		columns_add(&t, age(now, k->detail.last_at, ago));
-		columns_add(&t, k->detail.attempted ? wire_outcome_name(k->detail.last_outcome) : NULL);
+		columns_addf(&t, "%u", (unsigned)k->record.attempt);
+		columns_add(&t, age(now, k->record.last_at, ago));
+		columns_add(&t, k->record.attempted ? wire_outcome_name(k->record.last_outcome) : NULL);
 		columns_addf(&t, "%s%s%.200s", k->reason, *k->reason && *k->message ? ": " : "", k->message);
 	}
 	columns_print(&t, out);

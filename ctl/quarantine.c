@@ -42,15 +42,15 @@ static void print_table(struct queue_key *const *list, size_t n, int64_t now, st
 	columns_init(&t, headings);
 	for (size_t i = 0; i < n; i++) {
 		const struct queue_key *k = list[i];
-		const struct shm_detail *d = &k->detail;
+		const struct shm_record *r = &k->record;
 		_cleanup_(free_ptr) char *key = view_key(k);
 		char text[32];
 		columns_add(&t, k->controller);
 		columns_add(&t, key);
-		columns_add(&t, age(now, d->quarantined_at, text));
+		columns_add(&t, age(now, r->quarantined_at, text));
 		columns_add(&t, age(k->ready_at, now, text));
-		columns_addf(&t, "%u", (unsigned)d->crash_count);
-		columns_add(&t, wire_outcome_name(d->last_outcome));
+		columns_addf(&t, "%u", (unsigned)r->crash_count);
+		columns_add(&t, wire_outcome_name(r->last_outcome));
 		columns_addf(&t, "%s%s%.100s", k->reason, *k->reason && *k->message ? ": " : "", k->message);
 	}
 	if (n)

@@ -81,8 +81,8 @@ static void print_table(struct queue_key *const *list, size_t n, const struct co
 		columns_add(&t, shm_state_name(k->state));
 		columns_add(&t, buf_str(&why));
 		columns_addf(&t, "%d", (int)k->priority);
-		columns_addf(&t, "%u", (unsigned)k->detail.attempt);
-		columns_add(&t, k->detail.attempted ? wire_outcome_name(k->detail.last_outcome) : NULL);
+		columns_addf(&t, "%u", (unsigned)k->record.attempt);
+		columns_add(&t, k->record.attempted ? wire_outcome_name(k->record.last_outcome) : NULL);
 		columns_addf(&t, "%s%s%.100s", k->reason, *k->reason && *k->message ? ": " : "", k->message);
 	}
 	if (n)

@@ -88,14 +88,14 @@ static void lease_json(const struct queue_key *k, int64_t now, struct buf *out)
 	buf_putc(out, '}');
 }
 
-static void failures_json(const struct shm_detail *d, struct buf *out)
+static void failures_json(const struct shm_record *r, struct buf *out)
 {
 	const char *comma = "";
 	buf_puts(out, ",\"outcomes\":{");
-	for (uint32_t i = 0; i < MIN((uint32_t)WIRE_OUTCOME_COUNT, (uint32_t)ARRAY_SIZE(d->outcomes)); i++) {
-		if (!d->outcomes[i])
+	for (uint32_t i = 0; i < MIN((uint32_t)WIRE_OUTCOME_COUNT, (uint32_t)ARRAY_SIZE(r->outcomes)); i++) {
+		if (!r->outcomes[i])
 			continue;
-		buf_printf(out, "%s\"%s\":%u", comma, wire_outcome_name(i), d->outcomes[i]);
+		buf_printf(out, "%s\"%s\":%u", comma, wire_outcome_name(i), r->outcomes[i]);
 		comma = ",";
 	}
 	buf_putc(out, '}');
@@ -123,20 +123,21 @@ void view_key_json(const struct queue_key *k, int64_t now, struct buf *out)
 	}
 	if (running)
 		lease_json(k, now, out);
-	buf_printf(out, ",\"attempt\":%" PRIu32, k->has_detail ? k->detail.attempt : 0);
-	if (k->has_detail && k->detail.attempted) {
-		text_json("lastOutcome", wire_outcome_name(k->detail.last_outcome), out);
-		time_json("lastTime", k->detail.last_at, now, out);
-		buf_printf(out, ",\"lastDurationSeconds\":%.6f", k->detail.duration_us / 1e6);
+	buf_printf(out, ",\"attempt\":%" PRIu32, k->record.attempt);
+	if (k->record.attempted) {
+		text_json("lastOutcome", wire_outcome_name(k->record.last_outcome), out);
+		time_json("lastTime", k->record.last_at, now, out);
+		buf_printf(out, ",\"lastDurationSeconds\":%.6f", k->record.duration_us / 1e6);
 		text_json("reason", k->reason, out);
 		text_json("message", k->message, out);
-		failures_json(&k->detail, out);
+		failures_json(&k->record, out);
 	}
 	buf_putc(out, '}');
 }
 
-void view_happened(const struct shm_history *h, struct buf *out)
+void view_happened(const struct queue_happened *e, struct buf *out)
 {
+	const struct shm_history *h = &e->entry;
 	char text[32];
 	bool ended = h->happened == SHM_HAPPENED_DONE || h->happened == SHM_HAPPENED_LOST;
 	bool added = h->happened == SHM_HAPPENED_ADDED || h->happened == SHM_HAPPENED_MERGED;
@@ -145,11 +146,14 @@ void view_happened(const struct shm_history *h, struct buf *out)
 		buf_printf(out, " %s after %s", wire_outcome_name(h->outcome),
 			   short_duration((int64_t)h->duration_us * NS_PER_US, text));
 	if (h->happened == SHM_HAPPENED_GRANTED)
-		buf_printf(out, " after %s in the queue", short_duration(h->delay, text));
+		buf_printf(out, " to process %" PRIu32 " after %s in the queue", h->pid,
+			   short_duration(h->delay, text));
+	if (h->happened == SHM_HAPPENED_GRANTED && h->count > 1)
+		buf_printf(out, ", %u events, last %s", h->count, wire_cause_name(h->ends >> 4));
 	if (added)
-		buf_printf(out, " %s", wire_cause_name(h->cause));
-	if (h->text[0])
-		buf_printf(out, "%s%.*s", ended ? ": " : " ", (int)sizeof(h->text), h->text);
+		buf_printf(out, " %s", wire_cause_name(h->ends & 15));
+	if (e->text[0])
+		buf_printf(out, "%s%s", ended ? ": " : " ", e->text);
 	buf_printf(out, " -> %s", shm_state_name(h->to));
 	if (h->to == SHM_STATE_WAITING)
 		buf_printf(out, " (%s)", shm_wait_name(h->wait));
@@ -157,8 +161,9 @@ void view_happened(const struct shm_history *h, struct buf *out)
 		buf_printf(out, " for %s", short_duration(h->delay, text));
 }
 
-void view_happened_json(const struct shm_history *h, int64_t now, struct buf *out)
+void view_happened_json(const struct queue_happened *e, int64_t now, struct buf *out)
 {
+	const struct shm_history *h = &e->entry;
 	buf_puts(out, "{\"time\":");
 	view_time_json(h->at, now, out);
 	text_json("happened", shm_happened_name(h->happened), out);
@@ -169,13 +174,15 @@ void view_happened_json(const struct shm_history *h, int64_t now, struct buf *ou
 		buf_printf(out, ",\"durationSeconds\":%.6f", h->duration_us / 1e6);
 	}
 	if (h->happened == SHM_HAPPENED_ADDED || h->happened == SHM_HAPPENED_MERGED)
-		text_json("event", wire_cause_name(h->cause), out);
+		text_json("event", wire_cause_name(h->ends & 15), out);
+	if (h->happened == SHM_HAPPENED_GRANTED)
+		buf_printf(out, ",\"pid\":%" PRIu32 ",\"adds\":%u", h->pid, h->count);
 	if (h->to == SHM_STATE_WAITING)
 		text_json("wait", shm_wait_name(h->wait), out);
 	buf_printf(out,
 		   ",\"delaySeconds\":%.3f,\"attempt\":%" PRIu32 ",\"priority\":%" PRId32
 		   ",\"generation\":%" PRIu64 ",\"text\":",
 		   (double)h->delay / 1e9, h->attempt, h->priority, h->generation);
-	buf_json_string(out, (struct span){h->text, strnlen(h->text, sizeof(h->text))});
+	buf_json_string(out, span_of(e->text));
 	buf_putc(out, '}');
 }

@@ -1,5 +1,5 @@
 /* What the end of an attempt means for its key: the table of error.type, as a function. Pure: works on the
- * image of the key's detail. */
+ * image of the key's record. */
 #pragma once
 #include "limiter.h"
 #include "shm_queue.h"
@@ -21,16 +21,14 @@ struct attempt_plan {
 	enum shm_result result; /* for the counters; SHM_RESULT_COUNT: none */
 };
 
-/* Counts the outcome in *d (all but texts and lease) and says what follows. pending: there was an add while
+/* Counts the outcome in *r (all but texts) and says what follows. granted_at: of this attempt; pending: there was an add while
  * it ran (it consumes delays, so no token is taken); changed: one saying that the key's own object changed
  * (so it is not parked). *bucket: see limiter.h. */
-struct attempt_plan attempt_end(struct shm_detail *d, const struct wire_done *done,
-				const struct attempt_rules *rules, bool pending, bool changed,
-				int64_t *bucket, uint64_t *random, int64_t now);
+struct attempt_plan attempt_end(struct shm_record *r, const struct wire_done *done,
+				const struct attempt_rules *rules, int64_t granted_at, bool pending,
+				bool changed, int64_t *bucket, uint64_t *random, int64_t now);
 /* The key's own object changed, or an operator wants it run: what it failed with before says nothing about it
  * now, so its backoff starts anew. The count of failures in a row stays. */
-void attempt_changed(struct shm_detail *d);
+void attempt_changed(struct shm_record *r);
 /* What leaving quarantine forgets: crashes and backoff, not the count of failures in a row. */
-void attempt_unpark(struct shm_detail *d);
-/* Has the detail nothing to say any more but its pending part? */
-bool attempt_is_clean(const struct shm_detail *d);
+void attempt_unpark(struct shm_record *r);

@@ -4,21 +4,23 @@ void change_begin(struct workqueue *wq, uint32_t slot, enum shm_happened happene
 		  struct change *ch)
 {
 	const struct shm_slot *s = store_slot(wq->store, slot);
-	memset(ch, 0, sizeof(*ch));
 	ch->slot = slot;
 	memcpy(&ch->s, s, sizeof(ch->s));
 	ch->from = s->state;
 	ch->from_band = index_band(s->priority);
-	ch->detail = s->detail;
-	if (ch->detail)
-		memcpy(&ch->d, store_detail(wq->store, ch->detail), sizeof(ch->d));
-	memcpy(&ch->c, store_controller(wq->store, s->controller), sizeof(ch->c));
-	struct span namespace, name;
-	store_key(wq->store, s, &namespace, &name);
+	ch->fresh_detail = ch->has_row = false;
+	if (s->detail)
+		memcpy(&ch->d, store_detail(wq->store, s->detail), sizeof(ch->d));
+	else
+		memset(&ch->d, 0, sizeof(ch->d));
+	ch->has_record = s->record != 0;
+	if (ch->has_record)
+		memcpy(&ch->r, store_record(wq->store, s->record), sizeof(ch->r));
+	ch->n_counts = 0;
+	ch->text_len = 0;
 	ch->h = (struct shm_history){
 	    .at = now,
-	    .key_hash = shm_key_hash(span_of(ch->c.name), namespace, name),
-	    .slot = slot,
+	    .key_hash = index_hash_of(&wq->index, s),
 	    .controller = s->controller,
 	    .happened = (uint8_t)happened,
 	    .from = s->state,
@@ -34,25 +36,83 @@ void change_move(struct change *ch, enum state_event event)
 	ch->s.state = (uint8_t)to;
 }
 
-/* Waiting keys and leases are found by time, so only READY needs more than the heap. */
+int change_detail(struct workqueue *wq, struct change *ch)
+{
+	if (ch->s.detail)
+		return 0;
+	int rc = store_detail_new(wq->store, &ch->s.detail);
+	ch->fresh_detail = rc == 0;
+	return rc;
+}
+
+void change_record(struct change *ch)
+{
+	if (!ch->has_record)
+		memset(&ch->r, 0, sizeof(ch->r));
+	ch->has_record = true;
+}
+
+struct shm_controller *change_row(struct workqueue *wq, struct change *ch)
+{
+	if (!ch->has_row)
+		memcpy(&ch->row, store_controller(wq->store, ch->s.controller), sizeof(ch->row));
+	ch->has_row = true;
+	return &ch->row;
+}
+
+void change_count_at(struct change *ch, size_t at, uint32_t by)
+{
+	uint16_t i = 0;
+	while (i < ch->n_counts && ch->counts[i].at != at)
+		i++;
+	if (i == ARRAY_SIZE(ch->counts))
+		store_bug("a transition counts too much", at, by);
+	if (i == ch->n_counts) {
+		ch->counts[i].at = (uint32_t)at;
+		ch->counts[i].by = 0;
+		ch->n_counts++;
+	}
+	ch->counts[i].by += by;
+}
+
+void change_say(struct change *ch, struct span text)
+{
+	if (ch->text_len && text.len && ch->text_len < sizeof(ch->text))
+		ch->text[ch->text_len++] = ' ';
+	size_t n = MIN(text.len, sizeof(ch->text) - ch->text_len);
+	for (size_t i = 0; i < n; i++)
+		ch->text[ch->text_len++] = text.at[i] ? text.at[i] : ' ';
+}
+
+/* ---- indexes ---- */
+
+static bool leased(enum shm_state state)
+{
+	return state == SHM_STATE_RUNNING || state == SHM_STATE_DIRTY;
+}
+
 static void index_out(struct workqueue *wq, const struct change *ch)
 {
 	struct workqueue_controller *c = &wq->controllers[ch->s.controller];
+	struct index *x = &wq->index;
 	switch (ch->from) {
 	case SHM_STATE_READY:
-		index_ready_remove(&wq->index, ch->slot, ch->s.controller, ch->from_band);
+		if (ch->h.happened == SHM_HAPPENED_GRANTED)
+			index_ready_take(x, ch->slot, ch->s.namespace_number, ch->from_band);
+		else
+			index_ready_remove(x, ch->slot, ch->s.namespace_number, ch->from_band);
 		break;
 	case SHM_STATE_WAITING:
-		index_timer_remove(&wq->index, ch->slot);
+		index_timer_remove(x, INDEX_WAITS, ch->slot);
 		c->waiting--;
 		break;
 	case SHM_STATE_RUNNING:
 	case SHM_STATE_DIRTY:
-		index_timer_remove(&wq->index, ch->slot);
+		index_timer_remove(x, INDEX_LEASES, ch->slot);
 		c->running--;
 		break;
 	case SHM_STATE_QUARANTINED:
-		index_timer_remove(&wq->index, ch->slot);
+		index_timer_remove(x, INDEX_WAITS, ch->slot);
 		c->quarantined--;
 		break;
 	case SHM_STATE_NONE:
@@ -65,21 +125,22 @@ void change_index(struct workqueue *wq, uint32_t slot)
 {
 	const struct shm_slot *s = store_slot(wq->store, slot);
 	struct workqueue_controller *c = &wq->controllers[s->controller];
+	struct index *x = &wq->index;
 	switch ((enum shm_state)s->state) {
 	case SHM_STATE_READY:
-		index_ready_add(&wq->index, slot, s->controller, index_band(s->priority));
+		index_ready_add(x, slot, s->namespace_number, index_band(s->priority));
 		break;
 	case SHM_STATE_WAITING:
-		index_timer_add(&wq->index, slot, s->ready_at);
+		index_timer_add(x, INDEX_WAITS, slot, s->ready_at);
 		c->waiting++;
 		break;
 	case SHM_STATE_RUNNING:
 	case SHM_STATE_DIRTY:
-		index_timer_add(&wq->index, slot, store_detail(wq->store, s->detail)->lease_end);
+		index_timer_add(x, INDEX_LEASES, slot, store_detail(wq->store, s->detail)->lease_end);
 		c->running++;
 		break;
 	case SHM_STATE_QUARANTINED:
-		index_timer_add(&wq->index, slot, s->ready_at);
+		index_timer_add(x, INDEX_WAITS, slot, s->ready_at);
 		c->quarantined++;
 		break;
 	case SHM_STATE_NONE:
@@ -88,28 +149,72 @@ void change_index(struct workqueue *wq, uint32_t slot)
 	}
 }
 
-static uint32_t hash_of(const struct workqueue *wq, const struct shm_slot *s)
+/* ---- what a key keeps ---- */
+
+static void release_texts(struct store *st, const uint32_t *refs, size_t n)
 {
-	struct span namespace, name;
-	store_key(wq->store, s, &namespace, &name);
-	return index_hash(s->controller, namespace, name);
+	for (size_t i = 0; i < n; i++)
+		store_release(st, refs[i]);
 }
 
-static void release_detail(struct workqueue *wq, struct change *ch)
+static void settle_detail(struct workqueue *wq, struct change *ch)
 {
-	struct shm_detail *d = &ch->d;
-	const uint32_t texts[] = {
-	    d->objects.first_object,	   d->objects.last_object,	d->reason, d->message,
-	    d->lease_objects.first_object, d->lease_objects.last_object};
-	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-		store_release_text(wq->store, texts[i]);
-	store_release_detail(wq->store, ch->detail);
-	ch->detail = ch->s.detail = 0;
+	const struct shm_detail *d = &ch->d;
+	bool idle = !d->generation && !d->objects.first_object && !d->objects.last_object;
+	if (ch->s.state == SHM_STATE_NONE || idle) {
+		const uint32_t texts[] = {d->objects.first_object, d->objects.last_object,
+					  d->lease_objects.first_object, d->lease_objects.last_object};
+		release_texts(wq->store, texts, ARRAY_SIZE(texts));
+		store_release(wq->store, ch->s.detail);
+		ch->s.detail = 0;
+	} else if (ch->fresh_detail) {
+		store_detail_fill(wq->store, ch->s.detail, d);
+	} else {
+		store_put_detail(wq->store, ch->s.detail, d);
+	}
 }
 
-static bool leased(enum shm_state state)
+static void settle_record(struct workqueue *wq, struct change *ch)
 {
-	return state == SHM_STATE_RUNNING || state == SHM_STATE_DIRTY;
+	const struct shm_record *r = &ch->r;
+	if (ch->s.state == SHM_STATE_NONE || !(r->attempted || r->quarantined_at)) {
+		const uint32_t texts[] = {r->reason, r->message};
+		release_texts(wq->store, texts, ARRAY_SIZE(texts));
+		store_release(wq->store, ch->s.record);
+		ch->s.record = 0;
+	} else if (ch->s.record) {
+		store_put_record(wq->store, ch->s.record, r);
+	} else {
+		if (store_record_new(wq->store, &ch->s.record) < 0)
+			store_bug("no record was reserved", ch->slot, 0);
+		store_record_fill(wq->store, ch->s.record, r);
+	}
+}
+
+/* Merges of one store that the counters do not have yet. */
+static void count_uncounted(struct workqueue *wq, struct change *ch)
+{
+	struct workqueue_controller *c = &wq->controllers[ch->s.controller];
+	if (ch->s.flags & SHM_SLOT_ADDED) {
+		change_count(ch, adds, 1);
+		c->uncounted_adds--;
+		ch->s.flags = (uint8_t)(ch->s.flags & ~SHM_SLOT_ADDED);
+	}
+	if (ch->s.uncounted) {
+		change_count(ch, merges, ch->s.uncounted);
+		c->uncounted_merges -= ch->s.uncounted;
+		ch->s.uncounted = 0;
+	}
+}
+
+static void put_counts(struct workqueue *wq, const struct change *ch)
+{
+	const char *row = (const char *)store_controller(wq->store, ch->s.controller);
+	for (uint16_t i = 0; i < ch->n_counts; i++) {
+		uint64_t value;
+		memcpy(&value, row + ch->counts[i].at, sizeof(value));
+		store_put_row_word(wq->store, ch->s.controller, ch->counts[i].at, value + ch->counts[i].by);
+	}
 }
 
 void change_commit(struct workqueue *wq, struct change *ch)
@@ -121,29 +226,37 @@ void change_commit(struct workqueue *wq, struct change *ch)
 	bool keeps_place =
 	    (to == ch->from && (to != SHM_STATE_READY || index_band(ch->s.priority) == ch->from_band)) ||
 	    (leased(to) && leased(ch->from));
-	if (to == SHM_STATE_NONE && ch->from != SHM_STATE_NONE) {
-		index_remove(&wq->index, hash_of(wq, &ch->s), ch->slot);
-		if ((size_t)ch->s.namespace_len + ch->s.name_len > SHM_KEY_INLINE) {
-			uint32_t ref;
-			memcpy(&ref, ch->s.key, sizeof(ref));
-			store_release_text(st, ref);
-		}
-	}
-	if (ch->detail && (to == SHM_STATE_NONE || attempt_is_clean(&ch->d)))
-		release_detail(wq, ch);
+	bool recorded = leased(ch->from) && store_slot(st, ch->slot)->record;
 	if (!keeps_place)
 		index_out(wq, ch);
-	ch->s.detail = ch->detail;
-	store_put_slot(st, to == SHM_STATE_NONE ? &(struct shm_slot){0} : &ch->s);
-	if (ch->detail)
-		store_put_detail(st, ch->detail, &ch->d);
-	store_put_controller(st, ch->s.controller, &ch->c);
+	count_uncounted(wq, ch);
+	if (ch->s.detail)
+		settle_detail(wq, ch);
+	if (ch->has_record)
+		settle_record(wq, ch);
+	if (to == SHM_STATE_NONE) {
+		if (ch->s.name_len > SHM_NAME_INLINE) {
+			uint32_t ref;
+			memcpy(&ref, ch->s.name, sizeof(ref));
+			store_release(st, ref);
+		}
+		index_remove(&wq->index, ch->h.key_hash, ch->slot, ch->s.namespace_number);
+		store_put_slot_free(st);
+	} else {
+		store_put_slot(st, &ch->s);
+	}
+	put_counts(wq, ch);
+	if (ch->has_row)
+		store_put_controller(st, ch->s.controller, &ch->row);
 	store_commit(st);
 	if (!keeps_place)
 		change_index(wq, ch->slot);
+	/* Leases whose keys have no record yet have a cell reserved for it. */
+	wq->unrecorded -= leased(ch->from) && !recorded;
+	wq->unrecorded += leased(to) && !ch->s.record;
 	ch->h.to = (uint8_t)to;
 	ch->h.wait = ch->s.wait;
 	ch->h.priority = ch->s.priority;
-	ch->h.attempt = ch->d.attempt;
-	store_history(st, &ch->h);
+	ch->h.attempt = ch->has_record ? ch->r.attempt : 0;
+	store_history(st, &ch->h, (struct span){ch->text, ch->text_len});
 }

@@ -1,6 +1,28 @@
 /* The workqueues as a whole: a start, the rows of controllers, what a changed file does to their keys. */
 #include "change.h"
 
+/* ---- names of rows ---- */
+
+static uint32_t first_place(const struct workqueue *wq, struct span name)
+{
+	return (uint32_t)(shm_hash(0, name) % ARRAY_SIZE(wq->rows));
+}
+
+static void rows_changed(struct workqueue *wq)
+{
+	memset(wq->rows, 0, sizeof(wq->rows));
+	for (uint16_t i = 0; i < SHM_CONTROLLERS_MAX; i++) {
+		struct span name = span_of(store_controller(wq->store, i)->name);
+		index_controller(&wq->index, i, name);
+		if (!name.len)
+			continue;
+		uint32_t at = first_place(wq, name);
+		while (wq->rows[at])
+			at = (at + 1) % (uint32_t)ARRAY_SIZE(wq->rows);
+		wq->rows[at] = (uint8_t)(i + 1);
+	}
+}
+
 /* ---- start ---- */
 
 struct by_time {
@@ -16,6 +38,49 @@ static int earlier(const void *a, const void *b)
 	return x->slot < y->slot ? -1 : x->slot > y->slot;
 }
 
+/* Counts the key to its namespace, which may be new to the index. */
+static int find_namespace(struct workqueue *wq, const struct shm_slot *s, struct err *err)
+{
+	struct index *x = &wq->index;
+	struct index_namespace *n = &x->namespaces[s->namespace_number];
+	if (n->keys > 0) {
+		if (n->controller != s->controller)
+			return err_set(err, -EBADMSG, "two controllers have one namespace cell");
+		return 0;
+	}
+	struct span text = store_namespace(wq->store, s->namespace_number);
+	struct index_key key = index_key(x, s->controller, text, span_of(""));
+	if (table_reserve(&x->by_namespace, index_tag(key.namespace_hash)) < 0)
+		return err_set(err, -EBADMSG, "too many namespaces meet in one place");
+	if (index_namespace_is_there(x, &key))
+		return err_set(err, -EBADMSG, "the namespace " SPAN_FMT " is in two cells", SPAN_ARG(text));
+	index_namespace_found(x, key.namespace_hash, s->controller, s->namespace_number);
+	return 0;
+}
+
+static int find_key(struct workqueue *wq, uint32_t slot, struct err *err)
+{
+	struct index *x = &wq->index;
+	const struct shm_slot *s = store_slot(wq->store, slot);
+	struct workqueue_controller *c = &wq->controllers[s->controller];
+	int rc = find_namespace(wq, s, err);
+	if (rc < 0)
+		return rc;
+	struct span namespace, name;
+	store_key(wq->store, s, &namespace, &name);
+	struct index_key key = index_key(x, s->controller, namespace, name);
+	if (index_find(x, &key) != INDEX_NONE)
+		return err_set(err, -EBADMSG, "the key " SPAN_FMT "/" SPAN_FMT " is in two slots",
+			       SPAN_ARG(namespace), SPAN_ARG(name));
+	if (index_reserve(x, &key, slot) < 0)
+		return err_set(err, -EBADMSG, "too many keys meet in one place");
+	index_insert(x, key.hash, slot, s->namespace_number);
+	c->uncounted_adds += (s->flags & SHM_SLOT_ADDED) != 0;
+	c->uncounted_merges += s->uncounted;
+	wq->unrecorded += (s->state == SHM_STATE_RUNNING || s->state == SHM_STATE_DIRTY) && !s->record;
+	return 0;
+}
+
 int workqueue_init(struct workqueue *wq, struct store *st, uint64_t random, struct err *err)
 {
 	*wq = (struct workqueue){
@@ -25,20 +90,19 @@ int workqueue_init(struct workqueue *wq, struct store *st, uint64_t random, stru
 	    .random = random ? random : 1,
 	};
 	index_init(&wq->index, st);
+	rows_changed(wq);
 	struct by_time *ready = NULL;
 	size_t n_ready = 0, room = 0;
-	int rc = 0;
+	int rc = index_expect(&wq->index);
+	if (rc < 0)
+		err_set(err, rc, "no memory for the index");
 	for (uint32_t i = 0; rc == 0 && i < store_slots(st); i++) {
 		const struct shm_slot *s = store_slot(st, i);
 		if (s->state == SHM_STATE_NONE)
 			continue;
-		struct span namespace, name;
-		store_key(st, s, &namespace, &name);
-		uint32_t hash = index_hash(s->controller, namespace, name);
-		if (index_find(&wq->index, hash, s->controller, namespace, name) != INDEX_NONE)
-			rc = err_set(err, -EBADMSG, "the key " SPAN_FMT "/" SPAN_FMT " is in two slots",
-				     SPAN_ARG(namespace), SPAN_ARG(name));
-		index_insert(&wq->index, hash, i);
+		rc = find_key(wq, i, err);
+		if (rc < 0)
+			break;
 		if (s->state != SHM_STATE_READY) {
 			change_index(wq, i);
 			continue;
@@ -75,12 +139,14 @@ static void put_row(struct workqueue *wq, uint16_t controller, const struct shm_
 
 int workqueue_find(const struct workqueue *wq, struct span name, uint16_t *ret)
 {
-	for (uint16_t i = 0; i < SHM_CONTROLLERS_MAX; i++) {
-		const struct shm_controller *c = store_controller(wq->store, i);
-		if (c->name[0] && span_is(name, c->name)) {
-			*ret = i;
-			return 0;
-		}
+	if (!name.len)
+		return -ENOENT;
+	for (uint32_t at = first_place(wq, name); wq->rows[at];
+	     at = (at + 1) % (uint32_t)ARRAY_SIZE(wq->rows)) {
+		if (!span_is(name, store_controller(wq->store, wq->rows[at] - 1u)->name))
+			continue;
+		*ret = (uint16_t)(wq->rows[at] - 1);
+		return 0;
 	}
 	return -ENOENT;
 }
@@ -96,6 +162,7 @@ int workqueue_open(struct workqueue *wq, const char *name, uint16_t *ret, bool *
 		struct shm_controller row = {0};
 		memcpy(row.name, name, strnlen(name, sizeof(row.name) - 1));
 		put_row(wq, i, &row);
+		rows_changed(wq);
 		*ret = i;
 		return 0;
 	}
@@ -155,7 +222,7 @@ static void leave_quarantine(struct workqueue *wq, uint32_t slot, int64_t now)
 	change_begin(wq, slot, SHM_HAPPENED_CLEARED, now, &ch);
 	change_move(&ch, STATE_EVENT_CLEAR);
 	ch.s.ready_at = now;
-	attempt_unpark(&ch.d);
+	attempt_unpark(&ch.r);
 	change_commit(wq, &ch);
 }
 
@@ -164,8 +231,7 @@ uint32_t workqueue_clear(struct workqueue *wq, uint16_t controller, struct span 
 {
 	uint32_t cleared = 0;
 	if (name.len) {
-		uint32_t slot = index_find(&wq->index, index_hash(controller, namespace, name), controller,
-					   namespace, name);
+		uint32_t slot = workqueue_slot(wq, controller, namespace, name);
 		if (slot == INDEX_NONE || store_slot(wq->store, slot)->state != SHM_STATE_QUARANTINED)
 			return 0;
 		leave_quarantine(wq, slot, now);
@@ -213,7 +279,17 @@ uint32_t workqueue_drop(struct workqueue *wq, uint16_t controller, int64_t now)
 		dropped++;
 	}
 	wq->controllers[controller].configured = false;
-	if (left == 0)
+	if (left == 0) {
 		put_row(wq, controller, &(struct shm_controller){0});
+		rows_changed(wq);
+	}
 	return dropped;
+}
+
+struct shm_controller_counters workqueue_counters(const struct workqueue *wq, uint16_t controller)
+{
+	struct shm_controller_counters n = store_controller(wq->store, controller)->counters;
+	n.adds += wq->controllers[controller].uncounted_adds;
+	n.merges += wq->controllers[controller].uncounted_merges;
+	return n;
 }

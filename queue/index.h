@@ -1,27 +1,54 @@
 /* The broker's private indexes over the slots: which slot has a key, who is next, what is due. Rebuilt from
- * the slots at a start. Pure. A slot is in at most one of a ready list and the heap. */
+ * the slots at a start. Pure. A slot is in at most one of a ready list and the heap.
+ *
+ * Memory: 16 bytes a slot, 9 to 19 a key (table.h), 16 a timed key; 80 bytes and 9 to 19 for each namespace of each
+ * controller. Nothing is copied when it grows. */
 #pragma once
 #include "store.h"
+#include "table.h"
 
 #define INDEX_NONE UINT32_MAX
 
 /* Order: the band with the smallest (ready time of its oldest key + band * INDEX_AGING) is served; inside a
- * band first in, first out. No key moves, and none waits more than 3 * INDEX_AGING behind keys of higher
- * bands that became ready after it. */
+ * band its namespaces take turns, and in a namespace it is first in, first out. No key moves, and none waits more than
+ * 3 * INDEX_AGING behind keys of higher bands that became ready after it, and the turn of each namespace once for
+ * each key of its own that is before it. */
 enum { INDEX_BANDS = 4 };
 #define INDEX_AGING (30 * NS_PER_S)
-unsigned index_band(int32_t priority); /* 0: above 0; 1: 0; 2: -1 to -99; 3: -100 and below */
+static inline unsigned index_band(int32_t priority) /* 0: above 0; 1: 0; 2: -1 to -99; 3: -100 and below */
+{
+	return priority > 0 ? 0 : priority == 0 ? 1 : priority > -100 ? 2 : 3;
+}
 
-struct index_links {	     /* of a slot, by where it is */
-	uint32_t prev, next; /* ready list; in the heap: position in prev */
+struct index_links { /* of a slot, by where it is */
+	union {
+		uint32_t next;	/* ready: in its namespace */
+		uint32_t timer; /* timed: its place in the heap */
+	};
+	uint32_t prev;
+	uint32_t newer, older; /* ready: in its band */
 };
 
-struct index_list {
-	uint32_t head, tail, len;
+struct index_line {	     /* ready keys of a namespace in a band */
+	uint32_t head, tail; /* slots; INDEX_NONE: there are none */
+	uint32_t next, prev; /* namespaces that take turns */
+};
+
+struct index_namespace { /* by the number of its cell */
+	uint64_t hash;	 /* the seed of its keys' hashes */
+	uint32_t keys;	 /* of it, in any state; 0: the cell is free */
+	uint32_t controller;
+	struct index_line bands[INDEX_BANDS];
+};
+
+struct index_band {
+	uint32_t oldest, newest; /* slots */
+	uint32_t first, last;	 /* namespaces: whose turn is next, and last */
 };
 
 struct index_ready { /* of one controller */
-	struct index_list bands[INDEX_BANDS];
+	struct index_band bands[INDEX_BANDS];
+	uint32_t len;
 };
 
 struct index_timer {
@@ -29,36 +56,85 @@ struct index_timer {
 	uint32_t slot;
 };
 
+/* Ends of leases are few, and stay apart from the many keys that wait. */
+enum index_timed { INDEX_WAITS, INDEX_LEASES, INDEX_TIMED_COUNT };
+
+struct index_heap {
+	struct big memory;
+	struct index_timer *at;
+	uint32_t len;
+};
+
+struct index_key {
+	uint64_t namespace_hash, hash; /* shm_key_hash() of namespace and key */
+	struct span namespace, name;
+	uint16_t controller;
+};
+
 struct index {
 	struct store *store;
-	struct index_links *links; /* by slot */
-	uint32_t n_links;
-	struct index_entry *entries; /* hash table, open addressing */
-	uint32_t mask, keys;
-	struct index_timer *heap;
-	uint32_t heap_len, heap_cap;
+	struct table by_key, by_namespace;
+	uint32_t keys;
+	struct big links_memory, namespaces_memory;
+	struct index_links *links;	    /* by slot */
+	struct index_namespace *namespaces; /* by number */
+	struct index_heap heaps[INDEX_TIMED_COUNT];
+	uint32_t last_namespace;		   /* that was looked up; INDEX_NONE */
+	uint64_t controllers[SHM_CONTROLLERS_MAX]; /* hashes of their names: the seeds of their namespaces */
 	struct index_ready ready[SHM_CONTROLLERS_MAX];
 };
 
 void index_init(struct index *x, struct store *st);
 void index_done(struct index *x);
+/* A row has this name now. */
+void index_controller(struct index *x, uint16_t controller, struct span name);
 
-/* Keys. hash: index_hash() of the key. */
-uint32_t index_hash(uint16_t controller, struct span namespace, struct span name);
-uint32_t index_find(const struct index *x, uint32_t hash, uint16_t controller, struct span namespace,
-		    struct span name); /* or INDEX_NONE */
-void index_insert(struct index *x, uint32_t hash, uint32_t slot);
-void index_remove(struct index *x, uint32_t hash, uint32_t slot);
+/* ---- keys ---- */
 
-/* Ready lists. Keys are appended in the order of their ready_at. */
-void index_ready_add(struct index *x, uint32_t slot, uint16_t controller, unsigned band);
-void index_ready_remove(struct index *x, uint32_t slot, uint16_t controller, unsigned band);
+struct index_key index_key(const struct index *x, uint16_t controller, struct span namespace,
+			   struct span name);
+uint64_t index_hash_of(const struct index *x, const struct shm_slot *s);
+static inline uint32_t index_tag(uint64_t hash)
+{
+	return (uint32_t)(hash >> 32);
+}
+uint32_t index_find(const struct index *x, const struct index_key *key); /* or INDEX_NONE */
+static inline void index_prefetch(const struct index *x, uint64_t hash)
+{
+	table_prefetch(&x->by_key, index_tag(hash));
+}
+/* The number of the key's namespace: found, or made with no key yet. -ENOSPC. */
+int index_namespace(struct index *x, const struct index_key *key, uint32_t *ret);
+void index_namespace_drop(struct index *x, uint32_t number); /* if it has no key */
+/* At a start: a namespace cell that a key names; its memory and its place in the table are reserved. */
+void index_namespace_found(struct index *x, uint64_t hash, uint16_t controller, uint32_t number);
+bool index_namespace_is_there(const struct index *x, const struct index_key *key);
+/* At a start: memory for all slots that are not free. -ENOSPC. */
+int index_expect(struct index *x);
+/* A slot for this key: index_insert cannot fail after it. -ENOSPC. */
+int index_reserve(struct index *x, const struct index_key *key, uint32_t slot);
+void index_insert(struct index *x, uint64_t hash, uint32_t slot, uint32_t namespace);
+/* Gives the namespace's cell back with its last key. */
+void index_remove(struct index *x, uint64_t hash, uint32_t slot, uint32_t namespace);
+
+/* ---- ready keys (order.c). Appended in the order of their ready_at. ---- */
+
+void index_ready_add(struct index *x, uint32_t slot, uint32_t namespace, unsigned band);
+void index_ready_remove(struct index *x, uint32_t slot, uint32_t namespace, unsigned band);
+/* The same, and the namespace's turn is over. */
+void index_ready_take(struct index *x, uint32_t slot, uint32_t namespace, unsigned band);
 uint32_t index_ready_next(const struct index *x, uint16_t controller); /* or INDEX_NONE */
-uint32_t index_ready_len(const struct index *x, uint16_t controller);
+static inline uint32_t index_ready_len(const struct index *x, uint16_t controller)
+{
+	return x->ready[controller].len;
+}
 
-/* Times. */
-void index_timer_add(struct index *x, uint32_t slot, int64_t at);
-void index_timer_remove(struct index *x, uint32_t slot);
+/* ---- times (timers.c) ---- */
+
+void timers_init(struct index_heap *h, uint32_t most);
+int timers_reserve(struct index_heap *h, uint32_t keys); /* -ENOMEM */
+void index_timer_add(struct index *x, enum index_timed what, uint32_t slot, int64_t at);
+void index_timer_remove(struct index *x, enum index_timed what, uint32_t slot);
 int64_t index_timer_next(const struct index *x); /* INT64_MAX: none */
 uint32_t
 index_timer_due(const struct index *x,

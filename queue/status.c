@@ -89,6 +89,7 @@ static void controller(const struct broker *b, uint16_t row, int64_t now, struct
 {
 	const struct shm_controller *c = store_controller(&b->store, row);
 	const struct workqueue_controller *w = &b->wq.controllers[row];
+	struct shm_controller_counters n = workqueue_counters(&b->wq, row);
 	buf_puts(out, "{\"name\":");
 	buf_json_string(out, span_of(c->name));
 	member(out, "digest", span_of(c->digest));
@@ -115,16 +116,15 @@ static void controller(const struct broker *b, uint16_t row, int64_t now, struct
 	buf_printf(out,
 		   ",\"adds\":%llu,\"merges\":%llu,\"grants\":%llu,\"retries\":%llu,\"quarantines\":%llu,"
 		   "\"results\":{",
-		   (unsigned long long)c->counters.adds, (unsigned long long)c->counters.merges,
-		   (unsigned long long)c->counters.grants, (unsigned long long)c->counters.retries,
-		   (unsigned long long)c->counters.quarantines);
+		   (unsigned long long)n.adds, (unsigned long long)n.merges, (unsigned long long)n.grants,
+		   (unsigned long long)n.retries, (unsigned long long)n.quarantines);
 	for (uint32_t i = 0; i < SHM_RESULT_COUNT; i++)
 		buf_printf(out, "%s\"%s\":%llu", i ? "," : "", shm_result_name(i),
-			   (unsigned long long)c->counters.results[i]);
+			   (unsigned long long)n.results[i]);
 	buf_puts(out, "},\"outcomes\":{");
 	for (uint32_t i = 0; i < WIRE_OUTCOME_COUNT; i++)
 		buf_printf(out, "%s\"%s\":%llu", i ? "," : "", wire_outcome_name(i),
-			   (unsigned long long)c->counters.outcomes[i]);
+			   (unsigned long long)n.outcomes[i]);
 	buf_puts(out, "}}");
 }
 

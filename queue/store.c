@@ -1,7 +1,11 @@
 #include "store.h"
 #include <stdio.h>
 
-enum { CELLS_FIRST = 256 };
+enum {
+	CELLS_FIRST = 256,
+	BLOCKS_AHEAD =
+	    4, /* that a growth takes at once: 256 KiB, of which the kernel makes zeros in 0.1 ms */
+};
 
 _Noreturn void store_bug(const char *what, uint64_t a, uint64_t b)
 {
@@ -18,16 +22,20 @@ static void stored(struct store *st)
 		st->after_store(st->after_store_ctx);
 }
 
-static void put_bytes(struct store *st, void *to, const void *from, size_t n)
+static void put_in_steps(struct store *st, char *to, const char *from, size_t n)
 {
-	if (!st->after_store) {
-		memcpy(to, from, n);
-		return;
-	}
 	for (size_t at = 0; at < n; at += 8) {
-		memcpy((char *)to + at, (const char *)from + at, MIN(n - at, (size_t)8));
+		memcpy(to + at, from + at, MIN(n - at, (size_t)8));
 		stored(st);
 	}
+}
+
+static inline void put_bytes(struct store *st, void *to, const void *from, size_t n)
+{
+	if (__builtin_expect(st->after_store != NULL, 0))
+		put_in_steps(st, to, from, n);
+	else
+		memcpy(to, from, n);
 }
 
 static struct shm_redo *redo_of(const struct store *st)
@@ -40,9 +48,9 @@ static uint8_t *directory_of(const struct store *st)
 	return (uint8_t *)st->at + SHM_DIRECTORY_AT;
 }
 
-/* ---- free cells ---- */
+/* ---- blocks ---- */
 
-static void cells_push(struct store_cells *c, uint32_t cell)
+void store_cells_push(struct store_cells *c, uint32_t cell)
 {
 	if (c->len == c->cap) {
 		c->cap = MAX(c->cap * 2, (size_t)CELLS_FIRST);
@@ -51,15 +59,15 @@ static void cells_push(struct store_cells *c, uint32_t cell)
 	c->at[c->len++] = cell;
 }
 
-static uint8_t block_of(const struct store *st, uint32_t ref)
+static uint8_t holds_of(const struct store *st, uint32_t ref)
 {
 	return directory_of(st)[(uint64_t)ref * SHM_REF_UNIT / SHM_BLOCK];
 }
 
-static void slot_block_add(struct store *st, uint32_t block)
+void store_blocks_add(struct store_blocks *b, uint32_t block)
 {
-	st->slot_blocks = xrealloc(st->slot_blocks, (st->n_slot_blocks + 1) * sizeof(*st->slot_blocks));
-	st->slot_blocks[st->n_slot_blocks++] = block;
+	b->at = xrealloc(b->at, (b->len + 1) * sizeof(*b->at));
+	b->at[b->len++] = block;
 }
 
 /* Takes the next block for a use. Its bytes are zero. */
@@ -69,8 +77,7 @@ static int block_new(struct store *st, uint8_t holds, uint32_t *ret_block)
 	if (st->blocks >= SHM_BLOCKS_MAX || end > st->limit)
 		return -ENOSPC;
 	if (end > st->allocated) {
-		/* Some blocks ahead, so that a fill does not ask for every one. */
-		uint64_t want = MIN(st->limit / SHM_BLOCK * SHM_BLOCK, end + 15 * SHM_BLOCK);
+		uint64_t want = MIN(st->limit / SHM_BLOCK * SHM_BLOCK, end + (BLOCKS_AHEAD - 1) * SHM_BLOCK);
 		int rc = st->grow(st->grow_ctx, want);
 		if (rc < 0) {
 			want = end;
@@ -86,59 +93,137 @@ static int block_new(struct store *st, uint8_t holds, uint32_t *ret_block)
 	return 0;
 }
 
-static int refill_refs(struct store *st, uint8_t holds, uint32_t size, struct store_cells *cells)
-{
-	uint32_t block;
-	int rc = block_new(st, holds, &block);
-	if (rc < 0)
-		return rc;
-	for (uint32_t i = SHM_BLOCK / size; i-- > 0;)
-		cells_push(cells,
-			   (uint32_t)(((uint64_t)block * SHM_BLOCK + (uint64_t)i * size) / SHM_REF_UNIT));
-	return 0;
-}
-
-bool store_has_room(struct store *st)
+bool store_has_room(const struct store *st)
 {
 	uint64_t blocks = MIN(st->limit / SHM_BLOCK, (uint64_t)SHM_BLOCKS_MAX);
 	return st->free_slots.len > 0 || st->blocks + st->reserve / SHM_BLOCK < blocks;
 }
 
+/* Numbered cells: a block more of them. */
+static int numbers_new(struct store *st, uint8_t holds, uint32_t per_block, struct store_blocks *blocks,
+		       struct free_set *free)
+{
+	uint32_t block;
+	int rc = block_new(st, holds, &block);
+	if (rc < 0)
+		return rc;
+	store_blocks_add(blocks, block);
+	free_set_grow(free, blocks->len * per_block);
+	for (uint32_t i = (blocks->len - 1) * per_block; i < blocks->len * per_block; i++)
+		free_set_put(free, i);
+	return 0;
+}
+
 int store_slot_new(struct store *st, uint32_t *ret_slot)
 {
-	if (st->free_slots.len == 0) {
-		uint32_t block;
-		int rc = block_new(st, SHM_BLOCK_SLOTS, &block);
-		if (rc < 0)
-			return rc;
-		slot_block_add(st, block);
-		uint32_t end = store_slots(st);
-		for (uint32_t i = 1; i <= SHM_SLOTS_PER_BLOCK; i++)
-			cells_push(&st->free_slots, end - i);
-	}
-	*ret_slot = st->free_slots.at[--st->free_slots.len];
-	return 0;
+	int rc = st->free_slots.len
+		     ? 0
+		     : numbers_new(st, SHM_BLOCK_SLOTS, SHM_SLOTS_PER_BLOCK, &st->slots, &st->free_slots);
+	if (rc == 0)
+		*ret_slot = free_set_take(&st->free_slots);
+	return rc;
 }
 
 void store_slot_drop(struct store *st, uint32_t slot)
 {
-	cells_push(&st->free_slots, slot);
+	free_set_put(&st->free_slots, slot);
+}
+
+int store_namespace_new(struct store *st, struct span text, uint32_t *ret_number)
+{
+	int rc = st->free_namespaces.len ? 0
+					 : numbers_new(st, SHM_BLOCK_NAMESPACES, SHM_NAMESPACES_PER_BLOCK,
+						       &st->namespaces, &st->free_namespaces);
+	if (rc < 0)
+		return rc;
+	uint32_t number = free_set_take(&st->free_namespaces);
+	struct shm_namespace cell = {.len = (uint8_t)text.len};
+	if (text.len)
+		memcpy(cell.text, text.at, MIN(text.len, sizeof(cell.text)));
+	put_bytes(st,
+		  st->at + (uint64_t)st->namespaces.at[number / SHM_NAMESPACES_PER_BLOCK] * SHM_BLOCK +
+		      number % SHM_NAMESPACES_PER_BLOCK * sizeof(cell),
+		  &cell, sizeof(cell));
+	*ret_number = number;
+	return 0;
+}
+
+void store_namespace_drop(struct store *st, uint32_t number)
+{
+	free_set_put(&st->free_namespaces, number);
+}
+
+/* ---- cells by reference ---- */
+
+uint32_t store_cell_size(uint8_t holds)
+{
+	return holds == SHM_BLOCK_DETAILS   ? SHM_DETAIL_SIZE
+	       : holds == SHM_BLOCK_RECORDS ? SHM_RECORD_SIZE
+					    : shm_text_size(holds);
+}
+
+struct store_cells *store_cells_of(struct store *st, uint8_t holds)
+{
+	return holds == SHM_BLOCK_DETAILS   ? &st->free_details
+	       : holds == SHM_BLOCK_RECORDS ? &st->free_records
+					    : &st->free_texts[holds];
+}
+
+static int cells_refill(struct store *st, uint8_t holds)
+{
+	uint32_t block, size = store_cell_size(holds);
+	int rc = block_new(st, holds, &block);
+	if (rc < 0)
+		return rc;
+	struct store_cells *cells = store_cells_of(st, holds);
+	for (uint32_t i = SHM_BLOCK / size; i-- > 0;)
+		store_cells_push(
+		    cells, (uint32_t)(((uint64_t)block * SHM_BLOCK + (uint64_t)i * size) / SHM_REF_UNIT));
+	return 0;
+}
+
+static int cell_new(struct store *st, uint8_t holds, uint32_t *ret_ref)
+{
+	struct store_cells *cells = store_cells_of(st, holds);
+	int rc = cells->len ? 0 : cells_refill(st, holds);
+	if (rc == 0)
+		*ret_ref = cells->at[--cells->len];
+	return rc;
 }
 
 int store_detail_new(struct store *st, uint32_t *ret_ref)
 {
-	if (st->free_details.len == 0) {
-		int rc = refill_refs(st, SHM_BLOCK_DETAILS, SHM_DETAIL_SIZE, &st->free_details);
+	return cell_new(st, SHM_BLOCK_DETAILS, ret_ref);
+}
+
+int store_record_new(struct store *st, uint32_t *ret_ref)
+{
+	return cell_new(st, SHM_BLOCK_RECORDS, ret_ref);
+}
+
+int store_records_reserve(struct store *st, size_t records)
+{
+	while (st->free_records.len < records) {
+		int rc = cells_refill(st, SHM_BLOCK_RECORDS);
 		if (rc < 0)
 			return rc;
 	}
-	*ret_ref = st->free_details.at[--st->free_details.len];
 	return 0;
+}
+
+void store_detail_fill(struct store *st, uint32_t ref, const struct shm_detail *image)
+{
+	put_bytes(st, st->at + (uint64_t)ref * SHM_REF_UNIT, image, sizeof(*image));
+}
+
+void store_record_fill(struct store *st, uint32_t ref, const struct shm_record *image)
+{
+	put_bytes(st, st->at + (uint64_t)ref * SHM_REF_UNIT, image, sizeof(*image));
 }
 
 void store_detail_drop(struct store *st, uint32_t ref)
 {
-	cells_push(&st->free_details, ref);
+	store_cells_push(&st->free_details, ref);
 }
 
 int store_text_new(struct store *st, struct span text, uint32_t *ret_ref)
@@ -153,14 +238,14 @@ int store_text_new(struct store *st, struct span text, uint32_t *ret_ref)
 		class ++;
 	if (class == SHM_BLOCK_COUNT)
 		return -EMSGSIZE;
-	struct store_cells *cells = &st->free_texts[class];
+	uint32_t ref = 0;
+	int rc = cell_new(st, class, &ref);
 	/* A region without a block left may still have a larger cell. */
-	int rc = cells->len ? 0 : refill_refs(st, class, shm_text_size(class), cells);
-	for (; rc < 0 && class + 1 < SHM_BLOCK_COUNT; rc = cells->len ? 0 : rc)
-		cells = &st->free_texts[++class];
+	while (rc < 0 && ++class < SHM_BLOCK_COUNT)
+		if (st->free_texts[class].len)
+			rc = cell_new(st, class, &ref);
 	if (rc < 0)
 		return rc;
-	uint32_t ref = cells->at[--cells->len];
 	char *at = st->at + (uint64_t)ref * SHM_REF_UNIT;
 	put_bytes(st, at, &len, sizeof(len));
 	put_bytes(st, at + sizeof(len), text.at, text.len);
@@ -171,7 +256,7 @@ int store_text_new(struct store *st, struct span text, uint32_t *ret_ref)
 void store_text_drop(struct store *st, uint32_t ref)
 {
 	if (ref)
-		cells_push(&st->free_texts[block_of(st, ref)], ref);
+		store_cells_push(&st->free_texts[holds_of(st, ref)], ref);
 }
 
 struct span store_text(const struct store *st, uint32_t ref)
@@ -184,29 +269,34 @@ struct span store_text(const struct store *st, uint32_t ref)
 	return (struct span){at + sizeof(len), len};
 }
 
-void store_key(const struct store *st, const struct shm_slot *s, struct span *ret_namespace,
-	       struct span *ret_name)
+/* ---- changes of one store ---- */
+
+void store_publish(struct store *st, uint32_t slot, const struct shm_slot *image)
 {
-	const char *bytes = (const char *)s->key;
-	if ((size_t)s->namespace_len + s->name_len > SHM_KEY_INLINE) {
-		uint32_t ref;
-		memcpy(&ref, s->key, sizeof(ref));
-		bytes = store_text(st, ref).at;
-	}
-	*ret_namespace = (struct span){bytes, s->namespace_len};
-	*ret_name = (struct span){bytes + s->namespace_len, s->name_len};
+	struct shm_slot *to = store_slot_at(st, slot);
+	uint32_t seq = atomic_load_explicit(&to->seq, memory_order_relaxed) | 1;
+	atomic_store_explicit(&to->seq, seq, memory_order_relaxed);
+	stored(st);
+	atomic_thread_fence(memory_order_release);
+	const size_t after = offsetof(struct shm_slot, ready_at);
+	to->namespace_number = image->namespace_number;
+	stored(st);
+	put_bytes(st, (char *)to + after, (const char *)image + after, sizeof(*to) - after);
+	/* Even before the word: a state under an odd seq would be a transition that was torn. */
+	atomic_store_explicit(&to->seq, seq + 1, memory_order_release);
+	stored(st);
+	store_word(st, slot, image->pending);
+}
+
+void store_word(struct store *st, uint32_t slot, struct shm_pending pending)
+{
+	uint64_t word;
+	memcpy(&word, &pending, sizeof(word));
+	atomic_store_explicit(&store_slot_at(st, slot)->word, word, memory_order_release);
+	stored(st);
 }
 
 /* ---- transitions ---- */
-
-struct redo_entry {
-	uint32_t offset, length;
-};
-
-static size_t padded(size_t n)
-{
-	return (n + 7) & ~(size_t)7;
-}
 
 void store_begin(struct store *st, uint32_t slot)
 {
@@ -216,18 +306,17 @@ void store_begin(struct store *st, uint32_t slot)
 	st->change_slot = slot;
 	st->change_bytes = 0;
 	st->n_released = 0;
-	st->slot_released = false;
 }
 
-static void put(struct store *st, uint64_t offset, const void *image, size_t n)
+static inline void put(struct store *st, uint64_t offset, const void *image, size_t n)
 {
 	struct shm_redo *redo = redo_of(st);
-	if (!st->open || st->change_bytes + sizeof(struct redo_entry) + padded(n) > sizeof(redo->entries))
+	struct store_redo_entry entry = {(uint32_t)offset, (uint32_t)n};
+	if (!st->open || st->change_bytes + sizeof(entry) + n > sizeof(redo->entries))
 		store_bug("a transition is larger than the redo record", offset, n);
-	struct redo_entry entry = {(uint32_t)offset, (uint32_t)n};
 	put_bytes(st, redo->entries + st->change_bytes, &entry, sizeof(entry));
 	put_bytes(st, redo->entries + st->change_bytes + sizeof(entry), image, n);
-	st->change_bytes += sizeof(entry) + padded(n);
+	st->change_bytes += (uint32_t)(sizeof(entry) + n);
 }
 
 static uint64_t slot_offset(const struct store *st, uint32_t slot)
@@ -235,12 +324,17 @@ static uint64_t slot_offset(const struct store *st, uint32_t slot)
 	return (uint64_t)((const char *)store_slot(st, slot) - st->at);
 }
 
+#define SLOT_CHANGES offsetof(struct shm_slot, word)
+
 void store_put_slot(struct store *st, const struct shm_slot *image)
 {
-	/* All but seq, which store_commit drives. */
-	const size_t skip = offsetof(struct shm_slot, state);
-	put(st, slot_offset(st, st->change_slot) + skip, (const char *)image + skip, sizeof(*image) - skip);
-	st->slot_released = image->state == SHM_STATE_NONE;
+	put(st, slot_offset(st, st->change_slot) + SLOT_CHANGES, (const char *)image + SLOT_CHANGES,
+	    sizeof(*image) - SLOT_CHANGES);
+}
+
+void store_put_slot_free(struct store *st)
+{
+	put(st, slot_offset(st, st->change_slot) + SLOT_CHANGES, &(uint64_t){0}, sizeof(uint64_t));
 }
 
 void store_put_detail(struct store *st, uint32_t ref, const struct shm_detail *image)
@@ -248,9 +342,21 @@ void store_put_detail(struct store *st, uint32_t ref, const struct shm_detail *i
 	put(st, (uint64_t)ref * SHM_REF_UNIT, image, sizeof(*image));
 }
 
+void store_put_record(struct store *st, uint32_t ref, const struct shm_record *image)
+{
+	put(st, (uint64_t)ref * SHM_REF_UNIT, image, sizeof(*image));
+}
+_Static_assert(sizeof(struct shm_detail) % 8 == 0 && sizeof(struct shm_record) % 8 == 0 &&
+		   sizeof(struct shm_controller) % 8 == 0,
+	       "images are copied by 8 bytes");
+
+void store_put_row_word(struct store *st, uint32_t controller, size_t at, uint64_t value)
+{
+	put(st, SHM_CONTROLLERS_AT + (uint64_t)controller * SHM_CONTROLLER_SIZE + at, &value, sizeof(value));
+}
+
 void store_put_controller(struct store *st, uint32_t index, const struct shm_controller *image)
 {
-	/* Only what differs: most transitions change a counter or two. */
 	uint64_t base = SHM_CONTROLLERS_AT + (uint64_t)index * SHM_CONTROLLER_SIZE;
 	const char *old = st->at + base, *new = (const char *)image;
 	for (size_t from = 0; from < sizeof(*image);) {
@@ -265,14 +371,13 @@ void store_put_controller(struct store *st, uint32_t index, const struct shm_con
 		from = to;
 	}
 }
-_Static_assert(sizeof(struct shm_controller) % 8 == 0, "compared by 8 bytes");
 
 void store_put_generation(struct store *st, uint64_t next)
 {
 	put(st, SHM_HEADER_AT + offsetof(struct shm_queue_header, next_generation), &next, sizeof(next));
 }
 
-static void release(struct store *st, uint32_t ref)
+void store_release(struct store *st, uint32_t ref)
 {
 	if (!ref)
 		return;
@@ -281,19 +386,29 @@ static void release(struct store *st, uint32_t ref)
 	st->released[st->n_released++] = ref;
 }
 
-void store_release_text(struct store *st, uint32_t ref)
+/* The lengths that each transition has, as moves instead of calls. */
+static inline void copy_entry(struct store *st, char *to, const uint8_t *from, uint32_t n)
 {
-	release(st, ref);
+	switch (n) {
+	case 8:
+		put_bytes(st, to, from, 8);
+		break;
+	case sizeof(struct shm_slot) - SLOT_CHANGES:
+		put_bytes(st, to, from, sizeof(struct shm_slot) - SLOT_CHANGES);
+		break;
+	case sizeof(struct shm_detail):
+		put_bytes(st, to, from, sizeof(struct shm_detail));
+		break;
+	case sizeof(struct shm_record):
+		put_bytes(st, to, from, sizeof(struct shm_record));
+		break;
+	default:
+		put_bytes(st, to, from, n);
+	}
 }
 
-void store_release_detail(struct store *st, uint32_t ref)
-{
-	release(st, ref);
-}
-
-/* Copies the images of a valid record to their places. May be done again after it was interrupted
- * anywhere. */
-static void apply(struct store *st)
+/* May be done again after it was interrupted anywhere. */
+void store_apply(struct store *st)
 {
 	struct shm_redo *redo = redo_of(st);
 	uint32_t bytes = atomic_load_explicit(&redo->bytes, memory_order_acquire);
@@ -308,10 +423,10 @@ static void apply(struct store *st)
 	/* The record before the places, the odd seq before them too. */
 	atomic_thread_fence(memory_order_release);
 	for (uint32_t at = 0; at < bytes;) {
-		struct redo_entry entry;
+		struct store_redo_entry entry;
 		memcpy(&entry, redo->entries + at, sizeof(entry));
-		put_bytes(st, st->at + entry.offset, redo->entries + at + sizeof(entry), entry.length);
-		at += (uint32_t)(sizeof(entry) + padded(entry.length));
+		copy_entry(st, st->at + entry.offset, redo->entries + at + sizeof(entry), entry.length);
+		at += (uint32_t)sizeof(entry) + entry.length;
 	}
 	if (slot) {
 		atomic_store_explicit(&slot->seq, odd + 1, memory_order_release);
@@ -332,30 +447,30 @@ void store_commit(struct store *st)
 			 : (uint32_t)(slot_offset(st, st->change_slot) / SHM_REF_UNIT);
 	stored(st);
 	if (st->change_bytes) {
-		atomic_store_explicit(&redo->bytes, (uint32_t)st->change_bytes, memory_order_release);
+		atomic_store_explicit(&redo->bytes, st->change_bytes, memory_order_release);
 		stored(st);
-		apply(st);
+		store_apply(st);
 	}
 	st->open = false;
-	for (size_t i = 0; i < st->n_released; i++) {
-		uint32_t ref = st->released[i];
-		if (block_of(st, ref) == SHM_BLOCK_DETAILS)
-			store_detail_drop(st, ref);
-		else
-			store_text_drop(st, ref);
-	}
-	if (st->slot_released)
+	for (uint32_t i = 0; i < st->n_released; i++)
+		store_cells_push(store_cells_of(st, holds_of(st, st->released[i])), st->released[i]);
+	if (st->change_slot != STORE_NO_SLOT && store_slot(st, st->change_slot)->state == SHM_STATE_NONE)
 		store_slot_drop(st, st->change_slot);
 }
 
-void store_history(struct store *st, struct shm_history *entry)
+void store_cancel(struct store *st)
+{
+	st->open = false;
+}
+
+/* ---- history ---- */
+
+/* All but the number, which is 0 while it is written. */
+static void put_history(struct store *st, uint64_t number, const void *entry)
 {
 	struct shm_queue_header *h = (struct shm_queue_header *)(void *)(st->at + SHM_HEADER_AT);
-	if (h->history_entries == 0)
-		return;
-	uint64_t number = atomic_load_explicit(&h->history_next, memory_order_relaxed);
-	struct shm_history *to =
-	    (struct shm_history *)(void *)(st->at + h->history_at) + (number - 1) % h->history_entries;
+	struct shm_history *ring = (struct shm_history *)(void *)(st->at + h->history_at);
+	struct shm_history *to = &ring[st->history_next];
 	const size_t skip = sizeof(to->number);
 	atomic_store_explicit(&to->number, 0, memory_order_relaxed);
 	stored(st);
@@ -363,11 +478,47 @@ void store_history(struct store *st, struct shm_history *entry)
 	put_bytes(st, (char *)to + skip, (const char *)entry + skip, sizeof(*to) - skip);
 	atomic_store_explicit(&to->number, number, memory_order_release);
 	stored(st);
-	atomic_store_explicit(&h->history_next, number + 1, memory_order_release);
+	if (++st->history_next == h->history_entries)
+		st->history_next = 0;
+	__builtin_prefetch(&ring[MIN(st->history_next + 2, h->history_entries - 1)], 1);
+}
+
+void store_history(struct store *st, struct shm_history *entry, struct span text)
+{
+	struct shm_queue_header *h = (struct shm_queue_header *)(void *)(st->at + SHM_HEADER_AT);
+	if (h->history_entries == 0)
+		return;
+	uint64_t number = atomic_load_explicit(&h->history_next, memory_order_relaxed);
+	struct shm_history_text part = {.happened = SHM_HAPPENED_TEXT};
+	entry->texts =
+	    (uint8_t)MIN((text.len + sizeof(part.text) - 1) / sizeof(part.text), SHM_HISTORY_TEXTS_MAX);
+	put_history(st, number++, entry);
+	for (uint8_t i = 0; i < entry->texts; i++) {
+		part.len = (uint8_t)MIN(text.len, sizeof(part.text));
+		memcpy(part.text, text.at, part.len);
+		text = (struct span){text.at + part.len, text.len - part.len};
+		put_history(st, number++, &part);
+	}
+	atomic_store_explicit(&h->history_next, number, memory_order_release);
 	stored(st);
 }
 
-/* ---- a new region, and an old one ---- */
+/* At a start the header may be behind by the entries that were being written. */
+void store_history_find(struct store *st)
+{
+	struct shm_queue_header *h = (struct shm_queue_header *)(void *)(st->at + SHM_HEADER_AT);
+	if (h->history_entries == 0)
+		return;
+	const struct shm_history *ring = (const struct shm_history *)(const void *)(st->at + h->history_at);
+	uint64_t next = MAX(atomic_load_explicit(&h->history_next, memory_order_relaxed), UINT64_C(1));
+	while (atomic_load_explicit(&ring[(next - 1) % h->history_entries].number, memory_order_relaxed) ==
+	       next)
+		next++;
+	atomic_store_explicit(&h->history_next, next, memory_order_relaxed);
+	st->history_next = (next - 1) % h->history_entries;
+}
+
+/* ---- a new region ---- */
 
 int store_format(struct store *st, uint64_t history)
 {
@@ -386,180 +537,21 @@ int store_format(struct store *st, uint64_t history)
 	}
 	struct shm_queue_header *h = (struct shm_queue_header *)(void *)(st->at + SHM_HEADER_AT);
 	h->next_generation = 1;
+	h->hash_seed = st->hash_seed;
 	h->history_at = SHM_HISTORY_AT;
 	h->history_entries = ring * (SHM_BLOCK / sizeof(struct shm_history));
 	atomic_store_explicit(&h->history_next, 1, memory_order_relaxed);
 	return 0;
 }
 
-/* Which cells are named by a slot: a bit for each 16 bytes of the region. */
-struct named {
-	uint64_t *bits;
-};
-
-static int name_cell(const struct store *st, struct named *named, uint32_t ref, bool detail, struct err *err)
-{
-	if (!ref)
-		return 0;
-	uint64_t at = (uint64_t)ref * SHM_REF_UNIT;
-	if (at / SHM_BLOCK >= st->blocks)
-		return err_set(err, -EBADMSG, "a reference leads outside (%u)", ref);
-	uint8_t holds = block_of(st, ref);
-	uint32_t size = detail ? (holds == SHM_BLOCK_DETAILS ? SHM_DETAIL_SIZE : 0) : shm_text_size(holds);
-	if (size == 0 || at % SHM_BLOCK % size)
-		return err_set(err, -EBADMSG, "a reference names no cell (%u)", ref);
-	if (!detail && store_text(st, ref).len > size - sizeof(uint16_t))
-		return err_set(err, -EBADMSG, "a text is longer than its cell (%u)", ref);
-	if (named->bits[ref / 64] >> ref % 64 & 1)
-		return err_set(err, -EBADMSG, "a cell is named twice (%u)", ref);
-	named->bits[ref / 64] |= UINT64_C(1) << ref % 64;
-	return 0;
-}
-
-static int check_slot(const struct store *st, struct named *named, uint32_t number, struct err *err)
-{
-	const struct shm_slot *s = store_slot(st, number);
-	if (atomic_load_explicit(&s->seq, memory_order_relaxed) & 1)
-		return err_set(err, -EBADMSG, "slot %u is half written", number);
-	if (s->state == SHM_STATE_NONE)
-		return 0;
-	size_t len = (size_t)s->namespace_len + s->name_len;
-	if (s->state >= SHM_STATE_COUNT || s->wait >= SHM_WAIT_COUNT ||
-	    s->controller >= SHM_CONTROLLERS_MAX || !store_controller(st, s->controller)->name[0] ||
-	    s->namespace_len > NAMESPACE_MAX_LEN || s->name_len > NAME_MAX_LEN || s->name_len == 0)
-		return err_set(err, -EBADMSG, "slot %u is damaged", number);
-	int rc = 0;
-	if (len > SHM_KEY_INLINE) {
-		uint32_t ref;
-		memcpy(&ref, s->key, sizeof(ref));
-		rc = ref ? name_cell(st, named, ref, false, err)
-			 : err_set(err, -EBADMSG, "slot %u has no key", number);
-		if (rc == 0 && store_text(st, ref).len != len)
-			rc = err_set(err, -EBADMSG, "slot %u has a key of another length", number);
-	}
-	if (rc == 0)
-		rc = name_cell(st, named, s->detail, true, err);
-	if (rc < 0)
-		return rc;
-	bool leased = s->state == SHM_STATE_RUNNING || s->state == SHM_STATE_DIRTY;
-	const struct shm_detail *d = s->detail ? store_detail(st, s->detail) : NULL;
-	if (leased != (d && d->generation != 0))
-		return err_set(err, -EBADMSG, "slot %u: its state and its lease contradict", number);
-	if (!d)
-		return 0;
-	if (d->crash_next > SHM_CRASHES_MAX || d->last_outcome >= WIRE_OUTCOME_COUNT ||
-	    d->generation >= store_header(st)->next_generation)
-		return err_set(err, -EBADMSG, "the detail of slot %u is damaged", number);
-	const uint32_t texts[] = {
-	    d->objects.first_object,	   d->objects.last_object,	d->reason, d->message,
-	    d->lease_objects.first_object, d->lease_objects.last_object};
-	for (size_t i = 0; rc == 0 && i < ARRAY_SIZE(texts); i++)
-		rc = name_cell(st, named, texts[i], false, err);
-	return rc;
-}
-
-static int recover_directory(struct store *st, struct err *err)
-{
-	uint64_t most = MIN(st->allocated / SHM_BLOCK, (uint64_t)SHM_BLOCKS_MAX);
-	st->blocks = 0;
-	st->n_slot_blocks = 0;
-	for (; st->blocks < most && directory_of(st)[st->blocks] != SHM_BLOCK_NONE; st->blocks++) {
-		uint8_t holds = directory_of(st)[st->blocks];
-		if (holds >= SHM_BLOCK_COUNT || (holds == SHM_BLOCK_FIXED) != (st->blocks < 2))
-			return err_set(err, -EBADMSG, "block %u holds nothing known (%u)", st->blocks, holds);
-		if (holds == SHM_BLOCK_SLOTS)
-			slot_block_add(st, st->blocks);
-	}
-	const struct shm_queue_header *h = store_header(st);
-	if (st->blocks < 2 || h->next_generation == 0)
-		return err_set(err, -EBADMSG, "its making was never finished");
-	uint64_t ring = h->history_entries * sizeof(struct shm_history);
-	if (h->history_at != SHM_HISTORY_AT || ring % SHM_BLOCK || ring > st->allocated ||
-	    SHM_HISTORY_AT + ring > (uint64_t)st->blocks * SHM_BLOCK)
-		return err_set(err, -EBADMSG, "the history ring is outside");
-	return 0;
-}
-
-static int recover_redo(struct store *st, struct err *err)
-{
-	struct shm_redo *redo = redo_of(st);
-	uint32_t bytes = atomic_load_explicit(&redo->bytes, memory_order_acquire);
-	if (bytes == 0)
-		return 0;
-	uint64_t end = (uint64_t)st->blocks * SHM_BLOCK;
-	if (bytes > sizeof(redo->entries) || bytes % 8 ||
-	    (uint64_t)redo->slot * SHM_REF_UNIT + sizeof(struct shm_slot) > end)
-		return err_set(err, -EBADMSG, "the redo record is damaged");
-	for (uint32_t at = 0; at < bytes;) {
-		struct redo_entry entry;
-		memcpy(&entry, redo->entries + at, sizeof(entry));
-		uint64_t next = (uint64_t)at + sizeof(entry) + padded(entry.length);
-		if (next > bytes || (uint64_t)entry.offset + entry.length > end ||
-		    entry.offset < SHM_HEADER_AT)
-			return err_set(err, -EBADMSG, "the redo record is damaged");
-		at = (uint32_t)next;
-	}
-	apply(st);
-	return 0;
-}
-
-static void recover_history(struct store *st)
-{
-	struct shm_queue_header *h = (struct shm_queue_header *)(void *)(st->at + SHM_HEADER_AT);
-	uint64_t next = atomic_load_explicit(&h->history_next, memory_order_relaxed);
-	if (h->history_entries == 0)
-		return;
-	/* The entry's number is written before the header's. */
-	if (next == 0)
-		next = 1;
-	const struct shm_history *ring = (const struct shm_history *)(const void *)(st->at + h->history_at);
-	if (atomic_load_explicit(&ring[(next - 1) % h->history_entries].number, memory_order_relaxed) == next)
-		next++;
-	atomic_store_explicit(&h->history_next, next, memory_order_relaxed);
-}
-
-static void recover_free(struct store *st, const struct named *named)
-{
-	for (uint32_t i = store_slots(st); i-- > 0;)
-		if (store_slot(st, i)->state == SHM_STATE_NONE)
-			cells_push(&st->free_slots, i);
-	for (uint32_t block = st->blocks; block-- > 2;) {
-		uint8_t holds = directory_of(st)[block];
-		uint32_t size = holds == SHM_BLOCK_DETAILS ? SHM_DETAIL_SIZE : shm_text_size(holds);
-		struct store_cells *cells =
-		    holds == SHM_BLOCK_DETAILS ? &st->free_details : &st->free_texts[holds];
-		for (uint32_t i = size ? SHM_BLOCK / size : 0; i-- > 0;) {
-			uint32_t ref =
-			    (uint32_t)(((uint64_t)block * SHM_BLOCK + (uint64_t)i * size) / SHM_REF_UNIT);
-			if (!(named->bits[ref / 64] >> ref % 64 & 1))
-				cells_push(cells, ref);
-		}
-	}
-}
-
-int store_recover(struct store *st, struct err *err)
-{
-	int rc = recover_directory(st, err);
-	if (rc == 0)
-		rc = recover_redo(st, err);
-	if (rc < 0)
-		return rc;
-	recover_history(st);
-	struct named named = {
-	    xcalloc((uint64_t)st->blocks * SHM_BLOCK / SHM_REF_UNIT / 64 + 1, sizeof(uint64_t))};
-	for (uint32_t i = 0; rc == 0 && i < store_slots(st); i++)
-		rc = check_slot(st, &named, i, err);
-	if (rc == 0)
-		recover_free(st, &named);
-	free(named.bits);
-	return rc;
-}
-
 void store_done(struct store *st)
 {
-	free(st->slot_blocks);
-	free(st->free_slots.at);
+	free(st->slots.at);
+	free(st->namespaces.at);
+	free_set_done(&st->free_slots);
+	free_set_done(&st->free_namespaces);
 	free(st->free_details.at);
+	free(st->free_records.at);
 	for (size_t i = 0; i < SHM_BLOCK_COUNT; i++)
 		free(st->free_texts[i].at);
 	*st = (struct store){0};

@@ -1,15 +1,19 @@
 /* The only writer of the queue region: cells, and transitions through the redo record. Pure: memory comes
  * from the caller.
  *
- * A transition is: store_begin, store_put of every new image, store_commit. The images are first written into
+ * A transition is: store_begin, store_put_* of what changes, store_commit. The new bytes are first written into
  * the redo record, which one release store makes valid; then they are copied to their places and the record
  * is made invalid. A process killed at any instruction leaves the region before or after the transition:
  * store_recover copies a valid record again.
  *
- * Cells that nothing names yet (texts, details, slots) are free by definition, so they are filled before the
- * transition that names them and given back after the one that no longer does; who dies in between loses
- * nothing, because free lists are rebuilt. */
+ * Two changes need no record, because one store of 8 bytes makes them: a key that was not there (store_publish: all but
+ * the word is written into a free slot, then the word), and a merge that moves nothing (store_word).
+ *
+ * Cells that nothing names yet (texts, details, records, namespaces, slots) are free by definition, so they are filled
+ * before the change that names them and given back after the one that no longer does; who dies in between loses
+ * nothing, because what is free is found again. */
 #pragma once
+#include "free_set.h"
 #include "shm_queue.h"
 
 #define STORE_NO_SLOT UINT32_MAX
@@ -19,11 +23,16 @@ struct store_cells { /* free cells, as a stack */
 	size_t len, cap;
 };
 
+struct store_blocks { /* which blocks are of a kind, in order */
+	uint32_t *at, len;
+};
+
 struct store {
 	char *at;	    /* the region; never moves */
 	uint64_t allocated; /* bytes that may be touched */
 	uint64_t limit;	    /* of allocated */
 	uint64_t reserve;   /* of limit, left for what accepted keys need: see store_has_room */
+	uint64_t hash_seed; /* of a region that is made; random where others choose the names */
 	/* Makes bytes up to size touchable and zero. 0 or negative errno. */
 	int (*grow)(void *ctx, uint64_t size);
 	void *grow_ctx;
@@ -31,23 +40,23 @@ struct store {
 	void (*after_store)(void *ctx);
 	void *after_store_ctx;
 
-	uint32_t blocks;       /* in use */
-	uint32_t *slot_blocks; /* which ones hold slots */
-	uint32_t n_slot_blocks;
-	struct store_cells free_slots, free_details, free_texts[SHM_BLOCK_COUNT];
+	uint32_t blocks; /* in use */
+	struct store_blocks slots, namespaces;
+	struct free_set free_slots, free_namespaces;
+	struct store_cells free_details, free_records, free_texts[SHM_BLOCK_COUNT];
+	uint64_t history_next; /* entry of the ring that is written next */
 	/* the transition that is being put together */
 	bool open;
 	uint32_t change_slot;
-	size_t change_bytes;
-	uint32_t released[16]; /* texts and details that are free after it */
-	size_t n_released;
-	bool slot_released;
+	uint32_t change_bytes;
+	uint32_t released[20]; /* texts, details and records that are free after it */
+	uint32_t n_released;
 };
 
 /* at: a region with its region_header, `allocated` bytes of it zero behind the first page. history: bytes of
  * the ring at most. */
 int store_format(struct store *st, uint64_t history);
-/* Finishes what was interrupted, checks every slot, rebuilds the free lists. -EBADMSG: it cannot be trusted
+/* Finishes what was interrupted, checks every slot, finds what is free. -EBADMSG: it cannot be trusted
  * (err says why). */
 int store_recover(struct store *st, struct err *err);
 void store_done(struct store *st); /* frees the private memory; the region stays */
@@ -56,18 +65,29 @@ void store_done(struct store *st); /* frees the private memory; the region stays
 
 static inline uint32_t store_slots(const struct store *st)
 {
-	return st->n_slot_blocks * (uint32_t)SHM_SLOTS_PER_BLOCK;
+	return st->slots.len * (uint32_t)SHM_SLOTS_PER_BLOCK;
+}
+static inline uint32_t store_namespaces(const struct store *st)
+{
+	return st->namespaces.len * (uint32_t)SHM_NAMESPACES_PER_BLOCK;
+}
+static inline struct shm_slot *store_slot_at(const struct store *st, uint32_t slot)
+{
+	return (struct shm_slot *)(void *)(st->at +
+					   (uint64_t)st->slots.at[slot / SHM_SLOTS_PER_BLOCK] * SHM_BLOCK) +
+	       slot % SHM_SLOTS_PER_BLOCK;
 }
 static inline const struct shm_slot *store_slot(const struct store *st, uint32_t slot)
 {
-	return (const struct shm_slot *)(const void *)(st->at +
-						       (uint64_t)st->slot_blocks[slot / SHM_SLOTS_PER_BLOCK] *
-							   SHM_BLOCK) +
-	       slot % SHM_SLOTS_PER_BLOCK;
+	return store_slot_at(st, slot);
 }
 static inline const struct shm_detail *store_detail(const struct store *st, uint32_t ref)
 {
 	return (const struct shm_detail *)(const void *)(st->at + (uint64_t)ref * SHM_REF_UNIT);
+}
+static inline const struct shm_record *store_record(const struct store *st, uint32_t ref)
+{
+	return (const struct shm_record *)(const void *)(st->at + (uint64_t)ref * SHM_REF_UNIT);
 }
 static inline const struct shm_controller *store_controller(const struct store *st, uint32_t index)
 {
@@ -78,39 +98,94 @@ static inline const struct shm_queue_header *store_header(const struct store *st
 {
 	return (const struct shm_queue_header *)(const void *)(st->at + SHM_HEADER_AT);
 }
+static inline struct span store_namespace(const struct store *st, uint32_t number)
+{
+	const struct shm_namespace *n =
+	    (const struct shm_namespace
+		 *)(const void *)(st->at + (uint64_t)st->namespaces.at[number / SHM_NAMESPACES_PER_BLOCK] *
+					       SHM_BLOCK) +
+	    number % SHM_NAMESPACES_PER_BLOCK;
+	return (struct span){n->text, n->len};
+}
 struct span store_text(const struct store *st, uint32_t ref); /* {"", 0} for 0; until the text is released */
-void store_key(const struct store *st, const struct shm_slot *s, struct span *ret_namespace,
-	       struct span *ret_name);
+static inline struct span store_name(const struct store *st, const struct shm_slot *s)
+{
+	if (s->name_len <= SHM_NAME_INLINE)
+		return (struct span){(const char *)s->name, s->name_len};
+	uint32_t ref;
+	memcpy(&ref, s->name, sizeof(ref));
+	return (struct span){store_text(st, ref).at, s->name_len};
+}
+static inline void store_key(const struct store *st, const struct shm_slot *s, struct span *ret_namespace,
+			     struct span *ret_name)
+{
+	*ret_namespace = store_namespace(st, s->namespace_number);
+	*ret_name = store_name(st, s);
+}
 
 /* ---- cells ---- */
 
 /* Is there room for another new key, so that the keys that are in can still be leased and can fail? */
-bool store_has_room(struct store *st);
-int store_slot_new(struct store *st,
-		   uint32_t *ret_slot); /* -ENOSPC; a slot in state NONE that is the caller's */
-int store_detail_new(struct store *st, uint32_t *ret_ref); /* -ENOSPC */
+bool store_has_room(const struct store *st);
+/* Each of these: -ENOSPC when the region is full. The cell is the caller's: named by nothing, its bytes anything
+ * (a slot is in state NONE). */
+int store_slot_new(struct store *st, uint32_t *ret_slot);
+int store_detail_new(struct store *st, uint32_t *ret_ref);
+int store_record_new(struct store *st, uint32_t *ret_ref);
+int store_namespace_new(struct store *st, struct span text, uint32_t *ret_number); /* filled */
 int store_text_new(struct store *st, struct span text,
-		   uint32_t *ret_ref); /* -ENOSPC, -EMSGSIZE; empty text: 0 */
-/* A cell that no slot names (an attempt that was given up). */
+		   uint32_t *ret_ref); /* filled; also -EMSGSIZE; empty text: 0 */
+/* So many calls of store_record_new cannot fail. -ENOSPC. */
+int store_records_reserve(struct store *st, size_t records);
+/* Fills a cell that nothing names. */
+void store_detail_fill(struct store *st, uint32_t ref, const struct shm_detail *image);
+void store_record_fill(struct store *st, uint32_t ref, const struct shm_record *image);
+/* A cell that nothing names is free again. */
 void store_slot_drop(struct store *st, uint32_t slot);
 void store_detail_drop(struct store *st, uint32_t ref);
-void store_text_drop(struct store *st, uint32_t ref);
+void store_namespace_drop(struct store *st, uint32_t number);
+void store_text_drop(struct store *st, uint32_t ref); /* 0 is fine */
+
+/* ---- changes of one store ---- */
+
+/* Puts a key into a free slot; image has all but seq. */
+void store_publish(struct store *st, uint32_t slot, const struct shm_slot *image);
+/* A merge: state and all that is not in the word stay. */
+void store_word(struct store *st, uint32_t slot, struct shm_pending pending);
 
 /* ---- transitions ---- */
 
-void store_begin(struct store *st, uint32_t slot); /* STORE_NO_SLOT: of no slot */
-void store_put_slot(struct store *st,
-		    const struct shm_slot *image); /* seq is not taken from it; state NONE frees the slot */
+void store_begin(struct store *st, uint32_t slot);		     /* STORE_NO_SLOT: of no slot */
+void store_put_slot(struct store *st, const struct shm_slot *image); /* all but seq and the namespace */
+/* The key goes: its slot is free after the commit. */
+void store_put_slot_free(struct store *st);
 void store_put_detail(struct store *st, uint32_t ref, const struct shm_detail *image);
-void store_put_controller(struct store *st, uint32_t index, const struct shm_controller *image);
+void store_put_record(struct store *st, uint32_t ref, const struct shm_record *image);
+/* One word of the row of a controller, `at` bytes into it. */
+void store_put_row_word(struct store *st, uint32_t controller, size_t at, uint64_t value);
+void store_put_controller(struct store *st, uint32_t index,
+			  const struct shm_controller *image); /* what differs */
 void store_put_generation(struct store *st, uint64_t next);
-void store_release_text(struct store *st, uint32_t ref); /* at commit; 0 is fine */
-void store_release_detail(struct store *st, uint32_t ref);
+void store_release(struct store *st, uint32_t ref); /* a text, detail or record: free at commit; 0 is fine */
 void store_commit(struct store *st);
+void store_cancel(struct store *st); /* nothing happened */
 
-/* Appends to the ring; number is filled in. Not part of the transition: an entry may be lost with the
- * process, never half there. */
-void store_history(struct store *st, struct shm_history *entry);
+/* Appends to the ring, with the beginning of text in entries of its own; number and texts are filled in. Not part of
+ * the transition: an entry may be lost with the process, never half there. */
+void store_history(struct store *st, struct shm_history *entry, struct span text);
 
 /* Ends the process with a message: a bug, not a user's mistake. */
 _Noreturn void store_bug(const char *what, uint64_t a, uint64_t b);
+
+/* ---- for store_recover.c ---- */
+
+void store_apply(struct store *st); /* copies a valid redo record to its places */
+void store_history_find(struct store *st);
+void store_cells_push(struct store_cells *c, uint32_t cell);
+uint32_t store_cell_size(uint8_t holds); /* of details, records and texts; else 0 */
+struct store_cells *store_cells_of(struct store *st, uint8_t holds);
+void store_blocks_add(struct store_blocks *b, uint32_t block);
+
+struct store_redo_entry {
+	uint32_t offset, length;
+};

@@ -1,10 +1,9 @@
 #include "change.h"
 #include "program.h"
 
-static void count(uint16_t *n)
+static uint32_t added_at(int64_t now)
 {
-	if (*n < UINT16_MAX)
-		(*n)++;
+	return (uint32_t)(now / SHM_ADDED_UNIT);
 }
 
 /* ---- add ---- */
@@ -32,62 +31,44 @@ static struct span cause_object(const struct wire_add_key *key, char room[CAUSE_
 	return (struct span){room, n};
 }
 
-/* Causes are a hint (`reasons`), so where the region has no cell for one it is left out and the add
- * stands. */
-static void remember_cause(struct workqueue *wq, struct change *ch, const struct wire_add_key *key)
+static uint8_t cause_of(const struct wire_add_key *key)
 {
-	char room[CAUSE_MOST];
-	struct span object = cause_object(key, room);
-	bool first = ch->s.count == 0;
-	uint32_t ref = 0;
-	if (object.len && !ch->detail && store_detail_new(wq->store, &ch->detail) < 0)
-		ch->detail = 0;
-	if (object.len && ch->detail && store_text_new(wq->store, object, &ref) < 0)
-		ref = 0;
-	uint8_t cause = (uint8_t)(key->cause < WIRE_CAUSE_COUNT ? key->cause : WIRE_CAUSE_UPDATED);
-	ch->s.causes |= (uint8_t)(1u << cause);
-	ch->s.ends = (uint8_t)(first ? cause | cause << 4 : (ch->s.ends & 15) | cause << 4);
-	if (first) {
-		ch->d.objects.first_object = ref;
-	} else {
-		store_release_text(wq->store, ch->d.objects.last_object);
-		ch->d.objects.last_object = ref;
-	}
-	count(&ch->s.count);
-	ch->h.cause = cause;
-	for (size_t i = 0; i < object.len && i < sizeof(ch->h.text) - 1; i++)
-		ch->h.text[i] = object.at[i] ? object.at[i] : ' ';
+	return (uint8_t)(key->cause < WIRE_CAUSE_COUNT ? key->cause : WIRE_CAUSE_UPDATED);
 }
 
-static int new_slot(struct workqueue *wq, uint16_t controller, const struct wire_add_key *key,
-		    struct shm_slot *s, uint32_t *ret_slot)
+static bool says_changed(const struct wire_add_key *key)
 {
-	struct store *st = wq->store;
-	if (!store_has_room(st))
-		return -ENOSPC;
-	*s = (struct shm_slot){
-	    .controller = controller,
-	    .namespace_len = (uint8_t)key->namespace.len,
-	    .name_len = (uint8_t)key->name.len,
-	};
-	char bytes[KEY_MAX_LEN];
-	size_t len = key->namespace.len + key->name.len;
-	if (key->namespace.len)
-		memcpy(bytes, key->namespace.at, key->namespace.len);
-	memcpy(bytes + key->namespace.len, key->name.at, key->name.len);
+	return key->primary_changed || key->cause == WIRE_CAUSE_OPERATOR;
+}
+
+/* Of the pending part: all but the object. */
+static void merge_cause(struct shm_pending *p, const struct wire_add_key *key)
+{
+	uint8_t cause = cause_of(key);
+	p->ends = (uint8_t)(p->count == 0 ? cause | cause << 4 : (p->ends & 15) | cause << 4);
+	p->causes |= (uint8_t)(1u << cause);
+	p->count = (uint16_t)(p->count + (p->count < UINT16_MAX));
+	if (says_changed(key))
+		p->flags |= SHM_SLOT_CHANGED;
+}
+
+/* Causes are a hint (`reasons`), so where the region has no cell for one it is left out and the add
+ * stands. */
+static void remember_cause(struct workqueue *wq, struct change *ch, const struct wire_add_key *key,
+			   struct span object)
+{
 	uint32_t ref = 0;
-	if (len <= SHM_KEY_INLINE) {
-		memcpy(s->key, bytes, len);
+	if (object.len && change_detail(wq, ch) == 0 && store_text_new(wq->store, object, &ref) < 0)
+		ref = 0;
+	if (ch->s.count == 0) {
+		ch->d.objects.first_object = ref;
 	} else {
-		int rc = store_text_new(st, (struct span){bytes, len}, &ref);
-		if (rc < 0)
-			return rc;
-		memcpy(s->key, &ref, sizeof(ref));
+		store_release(wq->store, ch->d.objects.last_object);
+		ch->d.objects.last_object = ref;
 	}
-	int rc = store_slot_new(st, ret_slot);
-	if (rc < 0)
-		store_text_drop(st, ref);
-	return rc;
+	merge_cause(&ch->s.pending, key);
+	ch->h.ends = cause_of(key);
+	change_say(ch, object);
 }
 
 static int32_t clamp_priority(int64_t priority)
@@ -104,6 +85,107 @@ static enum state_event add_event(const struct shm_slot *s, const struct wire_ad
 	return key->primary_changed && !fault("leave") ? STATE_EVENT_CHANGE : STATE_EVENT_ADD;
 }
 
+/* ---- a key that is not there ---- */
+
+/* Cells for what does not fit into the slot, and the slot. */
+static int fill_slot(struct workqueue *wq, const struct index_key *key, struct span object,
+		     struct shm_slot *s, uint32_t *ret_slot)
+{
+	struct store *st = wq->store;
+	struct shm_detail d = {0};
+	uint32_t ref = 0;
+	int rc = 0;
+	if (key->name.len <= SHM_NAME_INLINE)
+		memcpy(s->name, key->name.at, key->name.len);
+	else if ((rc = store_text_new(st, key->name, &ref)) == 0)
+		memcpy(s->name, &ref, sizeof(ref));
+	if (rc == 0)
+		rc = store_slot_new(st, ret_slot);
+	if (rc == 0 && (rc = index_reserve(&wq->index, key, *ret_slot)) < 0)
+		store_slot_drop(st, *ret_slot);
+	if (rc < 0) {
+		store_text_drop(st, ref);
+		return rc;
+	}
+	/* As remember_cause: without a cell for the object the add stands. */
+	if (object.len && store_text_new(st, object, &d.objects.first_object) == 0) {
+		if (store_detail_new(st, &s->detail) == 0)
+			store_detail_fill(st, s->detail, &d);
+		else
+			store_text_drop(st, d.objects.first_object);
+	}
+	return 0;
+}
+
+static int add_new(struct workqueue *wq, const struct index_key *at, const struct wire_add_key *key,
+		   int64_t now, enum shm_state *ret_state)
+{
+	struct store *st = wq->store;
+	char room[CAUSE_MOST];
+	struct span object = cause_object(key, room);
+	struct shm_slot s = {
+	    .controller = (uint8_t)at->controller,
+	    .name_len = (uint8_t)at->name.len,
+	    .ready_at = now,
+	    .added = added_at(now),
+	    .priority = clamp_priority(key->priority),
+	    .flags = SHM_SLOT_ADDED,
+	};
+	uint32_t slot;
+	int rc = store_has_room(st) ? index_namespace(&wq->index, at, &s.namespace_number) : -ENOSPC;
+	if (rc < 0)
+		return rc;
+	rc = fill_slot(wq, at, object, &s, &slot);
+	if (rc < 0) {
+		index_namespace_drop(&wq->index, s.namespace_number);
+		return rc;
+	}
+	merge_cause(&s.pending, key);
+	s.state = (uint8_t)state_next(SHM_STATE_NONE, add_event(&s, key));
+	store_publish(st, slot, &s);
+	index_insert(&wq->index, at->hash, slot, s.namespace_number);
+	wq->controllers[at->controller].uncounted_adds++;
+	change_index(wq, slot);
+	struct shm_history h = {
+	    .at = now,
+	    .key_hash = at->hash,
+	    .priority = s.priority,
+	    .controller = s.controller,
+	    .happened = SHM_HAPPENED_ADDED,
+	    .to = s.state,
+	    .ends = cause_of(key),
+	};
+	store_history(st, &h, object);
+	*ret_state = s.state;
+	return 0;
+}
+
+/* ---- a key that is there ---- */
+
+/* Is this the object that the pending part has as its last? */
+static bool same_object(const struct workqueue *wq, const struct shm_slot *s, struct span object)
+{
+	uint32_t last = s->detail ? store_detail(wq->store, s->detail)->objects.last_object : 0;
+	return object.len ? last && s->count > 1 && span_eq(store_text(wq->store, last), object) : !last;
+}
+
+/* A merge that moves nothing is one store. */
+static bool merge_in_place(struct workqueue *wq, uint32_t slot, const struct wire_add_key *key,
+			   enum state_event event, struct span object)
+{
+	const struct shm_slot *s = store_slot(wq->store, slot);
+	struct shm_pending p = s->pending;
+	if (state_next(p.state, event) != p.state || key->priority > s->priority || p.count == 0 ||
+	    p.count == UINT16_MAX || p.uncounted == UINT8_MAX || (says_changed(key) && s->record) ||
+	    !same_object(wq, s, object))
+		return false;
+	merge_cause(&p, key);
+	p.uncounted++;
+	wq->controllers[s->controller].uncounted_merges++;
+	store_word(wq->store, slot, p);
+	return true;
+}
+
 /* A raise puts the key at the end of its new band, unless it is served sooner where it is. */
 static void raise_ready(struct shm_slot *s, int32_t priority, int64_t now)
 {
@@ -118,38 +200,18 @@ static void raise_ready(struct shm_slot *s, int32_t priority, int64_t now)
 	}
 }
 
-int workqueue_add(struct workqueue *wq, uint16_t controller, const struct wire_add_key *key, int64_t now,
-		  enum shm_state *ret_state)
+static void merge(struct workqueue *wq, uint32_t slot, const struct wire_add_key *key, enum state_event event,
+		  struct span object, int64_t now)
 {
-	uint32_t hash = index_hash(controller, key->namespace, key->name);
-	uint32_t slot = index_find(&wq->index, hash, controller, key->namespace, key->name);
-	struct shm_slot fresh = {0};
-	bool new = slot == INDEX_NONE;
-	if (new) {
-		int rc = new_slot(wq, controller, key, &fresh, &slot);
-		if (rc < 0)
-			return rc;
-	}
 	struct change ch;
-	change_begin(wq, slot, new ? SHM_HAPPENED_ADDED : SHM_HAPPENED_MERGED, now, &ch);
-	if (new) {
-		ch.s = fresh;
-		ch.from = SHM_STATE_NONE;
-		ch.detail = 0;
-		memset(&ch.d, 0, sizeof(ch.d));
-		memcpy(&ch.c, store_controller(wq->store, controller), sizeof(ch.c));
-		ch.h.controller = controller;
-		ch.h.key_hash = shm_key_hash(span_of(ch.c.name), key->namespace, key->name);
-		ch.h.from = SHM_STATE_NONE;
-	}
+	change_begin(wq, slot, SHM_HAPPENED_MERGED, now, &ch);
 	int32_t priority = clamp_priority(key->priority);
-	enum state_event event = add_event(&ch.s, key);
 	change_move(&ch, event);
 	bool to_ready = ch.s.state == SHM_STATE_READY && ch.from != SHM_STATE_READY;
 	bool to_dirty = ch.s.state == SHM_STATE_DIRTY && ch.from == SHM_STATE_RUNNING;
 	if (ch.s.count == 0)
-		ch.s.added_at = now;
-	if (ch.from == SHM_STATE_NONE || to_dirty)
+		ch.s.added = added_at(now);
+	if (to_dirty)
 		ch.s.priority = priority;
 	else if (ch.from == SHM_STATE_READY)
 		raise_ready(&ch.s, priority, now);
@@ -159,34 +221,87 @@ int workqueue_add(struct workqueue *wq, uint16_t controller, const struct wire_a
 		ch.s.ready_at = now;
 	if (to_ready) {
 		ch.s.wait = SHM_WAIT_NONE;
-		ch.c.counters.adds++;
+		change_count(&ch, adds, 1);
 	} else {
-		ch.c.counters.merges++;
+		change_count(&ch, merges, 1);
 	}
-	if (key->primary_changed || key->cause == WIRE_CAUSE_OPERATOR) {
-		ch.s.flags |= SHM_SLOT_CHANGED;
-		attempt_changed(&ch.d);
-	}
+	if (says_changed(key) && ch.has_record)
+		attempt_changed(&ch.r);
 	if (ch.from == SHM_STATE_QUARANTINED && to_ready) {
-		attempt_unpark(&ch.d);
+		attempt_unpark(&ch.r);
 		ch.h.happened = SHM_HAPPENED_CLEARED;
 	}
-	remember_cause(wq, &ch, key);
+	remember_cause(wq, &ch, key, object);
 	change_commit(wq, &ch);
-	if (new)
-		index_insert(&wq->index, hash, slot);
-	*ret_state = ch.s.state;
+}
+
+static int add(struct workqueue *wq, const struct index_key *at, const struct wire_add_key *key, int64_t now,
+	       enum shm_state *ret_state)
+{
+	uint32_t slot = index_find(&wq->index, at);
+	if (slot == INDEX_NONE)
+		return add_new(wq, at, key, now, ret_state);
+	char room[CAUSE_MOST];
+	struct span object = cause_object(key, room);
+	enum state_event event = add_event(store_slot(wq->store, slot), key);
+	if (!merge_in_place(wq, slot, key, event, object))
+		merge(wq, slot, key, event, object, now);
+	*ret_state = store_slot(wq->store, slot)->state;
 	return 0;
+}
+
+int workqueue_add(struct workqueue *wq, uint16_t controller, const struct wire_add_key *key, int64_t now,
+		  enum shm_state *ret_state)
+{
+	struct index_key at = index_key(&wq->index, controller, key->namespace, key->name);
+	return add(wq, &at, key, now, ret_state);
+}
+
+size_t workqueue_add_batch(struct workqueue *wq, uint16_t controller, const struct wire_add_key *keys,
+			   size_t n, int64_t now, enum shm_state *ret_states)
+{
+	enum { AHEAD = 16 };
+	struct index_key at[AHEAD];
+	for (size_t from = 0; from < n; from += AHEAD) {
+		size_t len = MIN(n - from, (size_t)AHEAD);
+		for (size_t i = 0; i < len; i++) {
+			at[i] =
+			    index_key(&wq->index, controller, keys[from + i].namespace, keys[from + i].name);
+			index_prefetch(&wq->index, at[i].hash);
+		}
+		for (size_t i = 0; i < len; i++) {
+			enum shm_state state;
+			if (add(wq, &at[i], &keys[from + i], now, &state) < 0)
+				return from + i;
+			if (ret_states)
+				ret_states[from + i] = state;
+		}
+	}
+	return n;
+}
+
+uint32_t workqueue_slot(const struct workqueue *wq, uint16_t controller, struct span namespace,
+			struct span name)
+{
+	struct index_key at = index_key(&wq->index, controller, namespace, name);
+	return index_find(&wq->index, &at);
 }
 
 /* ---- grant ---- */
 
-bool workqueue_ready(const struct workqueue *wq, uint16_t controller, int64_t now)
+/* Who is next, if anybody may be granted now. */
+static uint32_t next_slot(const struct workqueue *wq, uint16_t controller, int64_t now)
 {
 	const struct workqueue_controller *c = &wq->controllers[controller];
-	return c->configured && (!c->rules.max_concurrent || c->running < c->rules.max_concurrent) &&
-	       pause_lets(store_controller(wq->store, controller), c->running, now) &&
-	       index_ready_next(&wq->index, controller) != INDEX_NONE;
+	if (!c->configured || (c->rules.max_concurrent && c->running >= c->rules.max_concurrent) ||
+	    !pause_lets(store_controller(wq->store, controller), c->running, now))
+		return INDEX_NONE;
+	return index_ready_next(&wq->index, controller);
+}
+
+bool workqueue_ready(const struct workqueue *wq, uint16_t controller, int64_t now)
+{
+	return next_slot(wq, controller, now) != INDEX_NONE;
 }
 
 static void lease_take(struct change *ch, const struct workqueue *wq, const struct workqueue_holder *holder,
@@ -197,9 +312,9 @@ static void lease_take(struct change *ch, const struct workqueue *wq, const stru
 	d->lease_ends = ch->s.ends;
 	d->lease_count = ch->s.count;
 	d->lease_priority = ch->s.priority;
-	d->lease_flags = ch->s.flags;
+	d->lease_flags = ch->s.flags & SHM_SLOT_CHANGED;
 	d->lease_objects = d->objects;
-	d->lease_added_at = ch->s.added_at;
+	d->lease_added = ch->s.added;
 	d->generation = generation;
 	d->granted_at = now;
 	d->deadline = now + wq->controllers[ch->s.controller].rules.timeout;
@@ -210,27 +325,30 @@ static void lease_take(struct change *ch, const struct workqueue *wq, const stru
 	d->jail_start = holder->jail_start;
 	/* Nothing is pending now. */
 	d->objects = (struct shm_causes){0};
-	ch->s.causes = ch->s.ends = ch->s.flags = 0;
+	ch->s.causes = ch->s.ends = 0;
+	ch->s.flags = ch->s.flags & SHM_SLOT_ADDED;
 	ch->s.count = 0;
-	ch->s.added_at = ch->s.ready_at = 0;
+	ch->s.added = 0;
+	ch->s.ready_at = 0;
 }
 
-static void describe(const struct workqueue *wq, uint32_t slot, struct workqueue_grant *ret)
+static void describe(const struct workqueue *wq, const struct change *ch, struct workqueue_grant *ret)
 {
-	const struct shm_slot *s = store_slot(wq->store, slot);
-	const struct shm_detail *d = store_detail(wq->store, s->detail);
+	const struct shm_detail *d = &ch->d;
 	*ret = (struct workqueue_grant){
-	    .slot = slot,
+	    .slot = ch->slot,
 	    .generation = d->generation,
 	    .priority = d->lease_priority,
-	    .attempt = d->attempt,
-	    .last_outcome = d->attempt ? d->last_outcome : WIRE_OUTCOME_OK,
-	    .reason = store_text(wq->store, d->reason),
-	    .message = store_text(wq->store, d->message),
 	    .deadline = d->deadline,
 	    .lease_end = d->lease_end,
 	};
-	store_key(wq->store, s, &ret->namespace, &ret->name);
+	if (ch->has_record) {
+		ret->attempt = ch->r.attempt;
+		ret->last_outcome = ch->r.attempt ? ch->r.last_outcome : WIRE_OUTCOME_OK;
+		ret->reason = store_text(wq->store, ch->r.reason);
+		ret->message = store_text(wq->store, ch->r.message);
+	}
+	store_key(wq->store, store_slot(wq->store, ch->slot), &ret->namespace, &ret->name);
 	if (d->lease_count > 0)
 		ret->causes[ret->n_causes++] = (struct workqueue_cause){
 		    d->lease_ends & 15, store_text(wq->store, d->lease_objects.first_object)};
@@ -242,25 +360,33 @@ static void describe(const struct workqueue *wq, uint32_t slot, struct workqueue
 int workqueue_grant(struct workqueue *wq, uint16_t controller, const struct workqueue_holder *holder,
 		    int64_t now, struct workqueue_grant *ret)
 {
-	if (!workqueue_ready(wq, controller, now))
+	uint32_t slot = next_slot(wq, controller, now);
+	if (slot == INDEX_NONE)
 		return 0;
-	uint32_t slot = index_ready_next(&wq->index, controller), fresh = 0;
-	if (!store_slot(wq->store, slot)->detail && store_detail_new(wq->store, &fresh) < 0)
+	/* What its end needs is reserved now, so that a result can always be kept. */
+	if (store_records_reserve(wq->store, wq->unrecorded + 1ul) < 0)
 		return -ENOSPC;
 	struct change ch;
 	change_begin(wq, slot, SHM_HAPPENED_GRANTED, now, &ch);
-	if (fresh)
-		ch.detail = fresh;
+	if (change_detail(wq, &ch) < 0) {
+		store_cancel(wq->store);
+		return -ENOSPC;
+	}
 	uint64_t generation = store_header(wq->store)->next_generation;
 	store_put_generation(wq->store, generation + 1);
 	change_move(&ch, STATE_EVENT_GRANT);
 	ch.h.generation = generation;
 	ch.h.delay = now - ch.s.ready_at;
+	ch.h.count = ch.s.count;
+	ch.h.causes = ch.s.causes;
+	ch.h.ends = ch.s.ends;
+	ch.h.pid = holder->host_pid;
 	lease_take(&ch, wq, holder, generation, now);
-	ch.c.counters.grants++;
-	pause_granted(&ch.c, now);
+	change_count(&ch, grants, 1);
+	if (store_controller(wq->store, controller)->pause != SHM_PAUSE_NONE)
+		pause_granted(change_row(wq, &ch), now);
 	change_commit(wq, &ch);
-	describe(wq, slot, ret);
+	describe(wq, &ch, ret);
 	return 1;
 }
 
@@ -282,7 +408,7 @@ static void pending_restore(struct workqueue *wq, struct change *ch, bool dirty)
 {
 	struct shm_detail *d = &ch->d;
 	ch->s.priority = dirty ? MAX(ch->s.priority, d->lease_priority) : d->lease_priority;
-	ch->s.added_at = d->lease_added_at;
+	ch->s.added = d->lease_added;
 	ch->s.flags |= d->lease_flags;
 	ch->s.causes |= d->lease_causes;
 	if (dirty && d->lease_count) {
@@ -290,8 +416,8 @@ static void pending_restore(struct workqueue *wq, struct change *ch, bool dirty)
 		 * first). */
 		uint32_t last = ch->s.count > 1 ? d->objects.last_object : d->objects.first_object;
 		if (ch->s.count > 1)
-			store_release_text(wq->store, d->objects.first_object);
-		store_release_text(wq->store, d->lease_objects.last_object);
+			store_release(wq->store, d->objects.first_object);
+		store_release(wq->store, d->lease_objects.last_object);
 		d->objects = (struct shm_causes){d->lease_objects.first_object, last};
 		ch->s.ends = (uint8_t)((d->lease_ends & 15) | (ch->s.ends & 0xf0));
 	} else if (!dirty) {
@@ -305,13 +431,14 @@ static void pending_restore(struct workqueue *wq, struct change *ch, bool dirty)
 static void lease_clear(struct workqueue *wq, struct change *ch)
 {
 	struct shm_detail *d = &ch->d;
-	store_release_text(wq->store, d->lease_objects.first_object);
-	store_release_text(wq->store, d->lease_objects.last_object);
+	store_release(wq->store, d->lease_objects.first_object);
+	store_release(wq->store, d->lease_objects.last_object);
 	d->lease_objects = (struct shm_causes){0};
 	d->lease_causes = d->lease_ends = d->lease_flags = 0;
 	d->lease_count = 0;
 	d->lease_priority = 0;
-	d->lease_added_at = d->deadline = d->lease_end = 0;
+	d->lease_added = 0;
+	d->deadline = d->lease_end = 0;
 	d->generation = 0;
 	d->host_pid = d->jail_pid = 0;
 	d->host_start = d->jail_start = 0;
@@ -320,36 +447,38 @@ static void lease_clear(struct workqueue *wq, struct change *ch)
 /* Texts of the last outcome; without a cell for them the outcome stands without its words. */
 static void remember_words(struct workqueue *wq, struct change *ch, const struct wire_done *done)
 {
-	struct shm_detail *d = &ch->d;
-	store_release_text(wq->store, d->reason);
-	store_release_text(wq->store, d->message);
-	d->reason = d->message = 0;
+	struct shm_record *r = &ch->r;
+	store_release(wq->store, r->reason);
+	store_release(wq->store, r->message);
+	r->reason = r->message = 0;
 	bool kept = ch->s.state != SHM_STATE_NONE && done->outcome != WIRE_OUTCOME_OK;
-	if (kept && store_text_new(wq->store, done->reason, &d->reason) < 0)
-		d->reason = 0;
-	if (kept && store_text_new(wq->store, done->message, &d->message) < 0)
-		d->message = 0;
-	const struct span words[] = {done->reason, done->message};
-	size_t n = 0;
-	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
-		if (n && words[i].len && n < sizeof(ch->h.text) - 1)
-			ch->h.text[n++] = ' ';
-		size_t part = MIN(words[i].len, sizeof(ch->h.text) - 1 - n);
-		if (part)
-			memcpy(ch->h.text + n, words[i].at, part);
-		n += part;
-	}
+	if (kept && store_text_new(wq->store, done->reason, &r->reason) < 0)
+		r->reason = 0;
+	if (kept && store_text_new(wq->store, done->message, &r->message) < 0)
+		r->message = 0;
+	change_say(ch, done->reason);
+	change_say(ch, done->message);
 }
 
 static void count_outcome(struct change *ch, const struct wire_done *done, const struct attempt_plan *p)
 {
-	struct shm_controller_counters *n = &ch->c.counters;
-	if (done->outcome < ARRAY_SIZE(n->outcomes))
-		n->outcomes[done->outcome]++;
+	if (done->outcome < ARRAY_SIZE(((struct shm_controller_counters *)0)->outcomes))
+		change_count(ch, outcomes[done->outcome], 1);
 	if (p->result < SHM_RESULT_COUNT)
-		n->results[p->result]++;
+		change_count(ch, results[p->result], 1);
 	if (ch->s.state == SHM_STATE_QUARANTINED)
-		n->quarantines++;
+		change_count(ch, quarantines, 1);
+}
+
+/* Most attempts end well in a controller that is well: that leaves its row as it is. */
+static void end_pause(struct workqueue *wq, struct change *ch, const struct wire_done *done, int64_t until,
+		      int64_t now)
+{
+	const struct shm_controller *row = store_controller(wq->store, ch->s.controller);
+	if (done->outcome == WIRE_OUTCOME_OK && row->pause == SHM_PAUSE_NONE && row->crashed_count == 0)
+		return;
+	pause_ended(change_row(wq, ch), done->outcome, ch->h.key_hash, ch->d.granted_at, until,
+		    done->message.len ? done->message : done->reason, now);
 }
 
 static void end_attempt(struct workqueue *wq, uint32_t slot, const struct wire_done *done, int64_t now,
@@ -357,19 +486,21 @@ static void end_attempt(struct workqueue *wq, uint32_t slot, const struct wire_d
 {
 	struct change ch;
 	change_begin(wq, slot, SHM_HAPPENED_DONE, now, &ch);
+	change_record(&ch);
 	const struct workqueue_controller *c = &wq->controllers[ch.s.controller];
 	bool dirty = ch.s.state == SHM_STATE_DIRTY;
-	int64_t granted_at = ch.d.granted_at;
-	struct attempt_plan p = attempt_end(&ch.d, done, &c->rules.attempt, dirty,
-					    ch.s.flags & SHM_SLOT_CHANGED, &ch.c.bucket, &wq->random, now);
+	int64_t bucket = store_controller(wq->store, ch.s.controller)->bucket, old_bucket = bucket;
+	struct attempt_plan p = attempt_end(&ch.r, done, &c->rules.attempt, ch.d.granted_at, dirty,
+					    ch.s.flags & SHM_SLOT_CHANGED, &bucket, &wq->random, now);
+	if (bucket != old_bucket)
+		change_row(wq, &ch)->bucket = bucket;
 	change_move(&ch, p.event);
 	enum shm_state to = ch.s.state;
 	ch.h.outcome = (uint8_t)done->outcome;
 	ch.h.generation = ch.d.generation;
-	ch.h.duration_us = ch.d.duration_us;
-	int64_t until = done->pause_controller && p.event == STATE_EVENT_HOLD ? now + p.delay : 0;
-	pause_ended(&ch.c, done->outcome, ch.h.key_hash, granted_at, until,
-		    done->message.len ? done->message : done->reason, now);
+	ch.h.duration_us = ch.r.duration_us;
+	end_pause(wq, &ch, done, done->pause_controller && p.event == STATE_EVENT_HOLD ? now + p.delay : 0,
+		  now);
 
 	if (p.event == STATE_EVENT_RETURN) {
 		ch.h.happened =
@@ -383,12 +514,12 @@ static void end_attempt(struct workqueue *wq, uint32_t slot, const struct wire_d
 	if (to == SHM_STATE_WAITING || to == SHM_STATE_QUARANTINED)
 		ch.h.delay = MIN(p.delay, INT64_MAX - now);
 	ch.s.ready_at = now + ch.h.delay;
-	if (!ch.s.added_at)
-		ch.s.added_at = now;
+	if (!ch.s.added)
+		ch.s.added = added_at(now);
 	if (to == SHM_STATE_WAITING && p.limited)
-		ch.c.counters.retries++;
+		change_count(&ch, retries, 1);
 	if (to == SHM_STATE_QUARANTINED)
-		ch.d.quarantined_at = now;
+		ch.r.quarantined_at = now;
 	count_outcome(&ch, done, &p);
 	lease_clear(wq, &ch);
 	remember_words(wq, &ch, done);
@@ -397,8 +528,8 @@ static void end_attempt(struct workqueue *wq, uint32_t slot, const struct wire_d
 	    .to = to,
 	    .wait = ch.s.wait,
 	    .delay = ch.h.delay,
-	    .attempt = ch.d.attempt,
-	    .crashes = ch.d.crash_count,
+	    .attempt = ch.r.attempt,
+	    .crashes = ch.r.crash_count,
 	};
 	change_commit(wq, &ch);
 }
@@ -426,8 +557,8 @@ int workqueue_lost(struct workqueue *wq, uint32_t slot, uint64_t generation, int
 static void lease_over(struct workqueue *wq, uint32_t slot, int64_t now,
 		       void (*over)(void *ctx, uint32_t slot), void *ctx)
 {
-	index_timer_remove(&wq->index, slot);
-	index_timer_add(&wq->index, slot, now + WORKQUEUE_KILL_GRACE);
+	index_timer_remove(&wq->index, INDEX_LEASES, slot);
+	index_timer_add(&wq->index, INDEX_LEASES, slot, now + WORKQUEUE_KILL_GRACE);
 	over(ctx, slot);
 }
 
@@ -449,7 +580,7 @@ size_t workqueue_tick(struct workqueue *wq, int64_t now, size_t most, void (*ove
 		ch.s.ready_at = now;
 		ch.s.wait = SHM_WAIT_NONE;
 		if (state == SHM_STATE_QUARANTINED)
-			attempt_unpark(&ch.d);
+			attempt_unpark(&ch.r);
 		change_commit(wq, &ch);
 	}
 	return n;

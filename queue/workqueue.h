@@ -23,12 +23,16 @@ struct workqueue_controller {
 	bool configured; /* rules are valid; without them nothing is granted */
 	struct workqueue_rules rules;
 	uint32_t waiting, running, quarantined; /* READY: index_ready_len */
+	/* What slots have for the counters of the row: see workqueue_counters. */
+	uint64_t uncounted_adds, uncounted_merges;
 };
 
 struct workqueue {
 	struct store *store;
 	struct index index;
 	struct workqueue_controller controllers[SHM_CONTROLLERS_MAX];
+	uint8_t rows[2 * SHM_CONTROLLERS_MAX]; /* hash table of the names: row + 1 */
+	uint32_t unrecorded; /* leases whose keys have no record yet: so many cells are reserved */
 	int64_t write_timeout, kill_grace;
 	uint64_t random; /* never 0 */
 };
@@ -94,6 +98,10 @@ uint32_t workqueue_drop(struct workqueue *wq, uint16_t controller, int64_t now);
  * where it is now. */
 int workqueue_add(struct workqueue *wq, uint16_t controller, const struct wire_add_key *key, int64_t now,
 		  enum shm_state *ret_state);
+/* The same for n keys, with their memory fetched ahead. Returns how many are stored: fewer than n when the region is
+ * full. ret_states: NULL, or n of them. */
+size_t workqueue_add_batch(struct workqueue *wq, uint16_t controller, const struct wire_add_key *keys,
+			   size_t n, int64_t now, enum shm_state *ret_states);
 /* 1: the next key is leased to holder. 0: nothing to do now. -ENOSPC: a key is ready but the region has no
  * cell for its lease. */
 int workqueue_grant(struct workqueue *wq, uint16_t controller, const struct workqueue_holder *holder,
@@ -116,5 +124,10 @@ size_t workqueue_tick(struct workqueue *wq, int64_t now, size_t most, void (*ove
 int64_t workqueue_next(const struct workqueue *wq, int64_t now);
 /* Could a holder get a key now? */
 bool workqueue_ready(const struct workqueue *wq, uint16_t controller, int64_t now);
+/* The slot of a key, or INDEX_NONE. */
+uint32_t workqueue_slot(const struct workqueue *wq, uint16_t controller, struct span namespace,
+			struct span name);
+/* All that was counted, also what is not in the row yet. */
+struct shm_controller_counters workqueue_counters(const struct workqueue *wq, uint16_t controller);
 /* Is this the lease? Then its detail. */
 const struct shm_detail *workqueue_lease(const struct workqueue *wq, uint64_t slot, uint64_t generation);

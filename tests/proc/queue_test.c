@@ -36,9 +36,9 @@ static void grant_and_done(void)
 	EXPECT(&h, "DONE_ACK 1");
 	struct queue_key k;
 	CHECK(key_of("b", &k) && k.state == SHM_STATE_WAITING && k.wait == SHM_WAIT_BACKOFF);
-	CHECK(k.detail.attempt == 1 && strcmp(k.message, "the last line of stderr") == 0 &&
+	CHECK(k.record.attempt == 1 && strcmp(k.message, "the last line of stderr") == 0 &&
 	      strcmp(k.reason, "Reason") == 0);
-	CHECK(k.detail.outcomes[WIRE_OUTCOME_TRANSIENT] == 1 && k.detail.duration_us == 1234);
+	CHECK(k.record.outcomes[WIRE_OUTCOME_TRANSIENT] == 1 && k.record.duration_us == 1234);
 	/* The backoff is served, then the key comes with its count of failures. */
 	host_tell_it(&h, "poll");
 	EXPECT_GRANT(&h, "shop/b");

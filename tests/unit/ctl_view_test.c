@@ -15,7 +15,6 @@ static struct queue_key key(enum shm_state state)
 	k.first = (struct queue_cause){
 	    .event = WIRE_CAUSE_UPDATED, .kind = "Deployment.apps/v1", .namespace = "shop", .name = "web"};
 	k.last.event = WIRE_CAUSE_OPERATOR;
-	k.has_detail = true;
 	return k;
 }
 
@@ -75,10 +74,10 @@ Test(view, json_of_every_state_is_json)
 		struct buf b = {0};
 		struct err err = {0};
 		struct json *j = NULL;
-		k.detail.attempted = 1;
-		k.detail.attempt = 2;
-		k.detail.last_outcome = WIRE_OUTCOME_CRASHED;
-		k.detail.outcomes[WIRE_OUTCOME_CRASHED] = 2;
+		k.record.attempted = 1;
+		k.record.attempt = 2;
+		k.record.last_outcome = WIRE_OUTCOME_CRASHED;
+		k.record.outcomes[WIRE_OUTCOME_CRASHED] = 2;
 		snprintf(k.reason, sizeof(k.reason), "SIGSEGV");
 		snprintf(k.message, sizeof(k.message), "a \"quoted\"\nmessage\x1B");
 		view_key_json(&k, NOW, &b);
@@ -93,13 +92,14 @@ Test(view, json_of_every_state_is_json)
 	}
 }
 
-static void happened_is(struct shm_history h, const char *text, const char *want)
+static void happened_is(struct shm_history entry, const char *text, const char *want)
 {
+	struct queue_happened h = {.entry = entry};
 	struct buf b = {0};
 	struct json *j = NULL;
 	struct err err = {0};
-	memcpy(h.text, text, MIN(strlen(text), sizeof(h.text))); /* a full one has no NUL */
-	h.at = NOW;
+	snprintf(h.text, sizeof(h.text), "%s", text);
+	h.entry.at = NOW;
 	view_happened(&h, &b);
 	cr_expect_str_eq(buf_str(&b), want);
 	buf_reset(&b);
@@ -113,12 +113,21 @@ Test(view, what_happened)
 {
 	happened_is((struct shm_history){.happened = SHM_HAPPENED_ADDED,
 					 .to = SHM_STATE_READY,
-					 .cause = WIRE_CAUSE_UPDATED},
+					 .ends = WIRE_CAUSE_UPDATED},
 		    "", "added MODIFIED -> READY");
 	happened_is((struct shm_history){.happened = SHM_HAPPENED_GRANTED,
 					 .to = SHM_STATE_RUNNING,
+					 .count = 1,
+					 .pid = 4711,
 					 .delay = 5 * NS_PER_MS},
-		    "", "granted after 5ms in the queue -> RUNNING");
+		    "", "granted to process 4711 after 5ms in the queue -> RUNNING");
+	happened_is((struct shm_history){.happened = SHM_HAPPENED_GRANTED,
+					 .to = SHM_STATE_RUNNING,
+					 .count = 3,
+					 .ends = WIRE_CAUSE_UPDATED | WIRE_CAUSE_OPERATOR << 4,
+					 .pid = 4711,
+					 .delay = 5 * NS_PER_MS},
+		    "", "granted to process 4711 after 5ms in the queue, 3 events, last OPERATOR -> RUNNING");
 	happened_is((struct shm_history){.happened = SHM_HAPPENED_DONE,
 					 .to = SHM_STATE_WAITING,
 					 .wait = SHM_WAIT_BACKOFF,

@@ -165,7 +165,6 @@ static inline struct workqueue_end lib_run(struct lib *l, const char *name, enum
 
 static inline const struct shm_slot *lib_slot(struct lib *l, const char *name)
 {
-	uint32_t i = index_find(&l->wq.index, index_hash(l->c, span_of("shop"), span_of(name)), l->c,
-				span_of("shop"), span_of(name));
+	uint32_t i = workqueue_slot(&l->wq, l->c, span_of("shop"), span_of(name));
 	return i == INDEX_NONE ? NULL : store_slot(&l->store, i);
 }

@@ -77,11 +77,10 @@ Test(queue_read, what_a_slot_knows)
 	cr_assert(queue_has_writer(q));
 	struct queue_key k;
 	cr_assert(queue_find(q, span_of("web"), span_of("shop"), span_of("a"), &k) == 0);
-	cr_assert(k.state == SHM_STATE_WAITING && k.wait == SHM_WAIT_BACKOFF && k.priority == 7 &&
-		  k.has_detail && k.pending);
-	cr_assert(k.ready_at == l.now + 20 * S && k.detail.last_outcome == WIRE_OUTCOME_TRANSIENT &&
-		  k.detail.attempt == 1 && k.detail.outcomes[WIRE_OUTCOME_TRANSIENT] == 1 &&
-		  k.detail.duration_us == 777);
+	cr_assert(k.state == SHM_STATE_WAITING && k.wait == SHM_WAIT_BACKOFF && k.priority == 7 && k.pending);
+	cr_assert(k.ready_at == l.now + 20 * S && k.record.last_outcome == WIRE_OUTCOME_TRANSIENT &&
+		  k.record.attempt == 1 && k.record.outcomes[WIRE_OUTCOME_TRANSIENT] == 1 &&
+		  k.record.duration_us == 777);
 	cr_assert_str_eq(k.reason, "BackendDown");
 	cr_assert_str_eq(k.message, "connection refused");
 	cr_assert(queue_find(q, span_of("web"), span_of("shop"), span_of(longer), &k) == 0);
@@ -115,11 +114,11 @@ Test(queue_read, causes_have_their_objects)
 	queue_close(q);
 }
 
-static int count_entry(void *ctx, const struct shm_history *h)
+static int count_entry(void *ctx, const struct queue_happened *h)
 {
 	uint64_t *last = ctx;
-	cr_assert(h->number > *last, "the ring is out of order");
-	*last = h->number;
+	cr_assert(h->entry.number > *last, "the ring is out of order");
+	*last = h->entry.number;
 	return 0;
 }
 
@@ -138,7 +137,7 @@ Test(queue_read, history_outlives_the_slot_and_wraps)
 	}
 	last = 0;
 	cr_assert(queue_history(q, span_of("web"), span_of("shop"), span_of(""), count_entry, &last) == 0 &&
-		  last == 3003);
+		  last == 4003); /* a cycle is three entries and a text */
 	cr_assert(queue_history(q, span_of("web"), span_of("shop"), span_of("a"), count_entry,
 				&(uint64_t){0}) == 0);
 	queue_close(q);
@@ -199,8 +198,8 @@ static void check_key(const struct queue_key *k)
 		return;
 	/* The message, in a cell of its own, and the detail are of the same attempt. */
 	cr_assert(strlen(k->message) == 12 + n * 9, "%s has a message of %zu", k->name, strlen(k->message));
-	cr_assert((uint32_t)atoi(k->message) == k->detail.duration_us, "%s: %u, %s", k->name,
-		  k->detail.duration_us, k->message);
+	cr_assert((uint32_t)atoi(k->message) == k->record.duration_us, "%s: %u, %s", k->name,
+		  k->record.duration_us, k->message);
 	for (const char *m = k->message + 11; *m; m++)
 		cr_assert(*m == 'a' + (char)(n % 26), "%s has message %s", k->name, k->message);
 }

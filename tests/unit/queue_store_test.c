@@ -31,22 +31,28 @@ static void dump_slot(const struct store *st, uint32_t i, struct buf *out)
 	if (s->state == SHM_STATE_NONE)
 		return;
 	store_key(st, s, &namespace, &name);
-	buf_printf(out, "%u " SPAN_FMT "/" SPAN_FMT " %u %u %u %lld %lld %d %u %u %u %u", i,
+	buf_printf(out, "%u " SPAN_FMT "/" SPAN_FMT " %u %u %u %lld %lld %d %u %u %u %u %u", i,
 		   SPAN_ARG(namespace), SPAN_ARG(name), s->state, s->wait, s->controller,
-		   (long long)s->ready_at, (long long)s->added_at, s->priority, s->count, s->causes, s->ends,
-		   s->flags);
+		   (long long)s->ready_at, (long long)s->added, s->priority, s->count, s->causes, s->ends,
+		   s->flags, s->uncounted);
 	if (s->detail) {
 		const struct shm_detail *d = store_detail(st, s->detail);
 		dump_text(st, "first", d->objects.first_object, out);
 		dump_text(st, "last", d->objects.last_object, out);
-		dump_text(st, "reason", d->reason, out);
-		dump_text(st, "message", d->message, out);
 		dump_text(st, "lease_first", d->lease_objects.first_object, out);
 		dump_text(st, "lease_last", d->lease_objects.last_object, out);
 		struct shm_detail plain = *d;
 		plain.objects = plain.lease_objects = (struct shm_causes){0};
-		plain.reason = plain.message = 0;
 		buf_printf(out, " detail=%llx",
+			   (unsigned long long)hash_bytes(&plain, sizeof(plain), HASH_SEED));
+	}
+	if (s->record) {
+		const struct shm_record *r = store_record(st, s->record);
+		dump_text(st, "reason", r->reason, out);
+		dump_text(st, "message", r->message, out);
+		struct shm_record plain = *r;
+		plain.reason = plain.message = 0;
+		buf_printf(out, " record=%llx",
 			   (unsigned long long)hash_bytes(&plain, sizeof(plain), HASH_SEED));
 	}
 	buf_putc(out, '\n');
@@ -268,7 +274,7 @@ Test(store, a_cut_without_its_redo_record_is_found_out)
 	char *memory = l.memory;
 	struct shm_redo *redo = (struct shm_redo *)(void *)(memory + SHM_REDO_AT);
 	cr_assert(redo->bytes == 0, "the record stayed valid");
-	((struct shm_slot *)(void *)(memory + (uint64_t)l.store.slot_blocks[0] * SHM_BLOCK))->seq |= 1;
+	store_slot_at(&l.store, 0)->seq |= 1;
 	struct store st = lib_store(memory, LIB_BYTES);
 	st.allocated = LIB_BYTES;
 	struct err err = {0};
@@ -312,13 +318,19 @@ Test(store, damage_is_found)
 	a->controller = 9;
 	expect_distrust("damaged");
 	*a = keep;
-	memcpy(a->key, b->key, sizeof(a->key));
+	memcpy(a->name, b->name, sizeof(a->name));
 	expect_distrust("two slots");
 	*a = keep;
 	a->detail = 5;
 	expect_distrust("names no cell");
 	a->detail = UINT32_MAX;
 	expect_distrust("outside");
+	*a = keep;
+	a->record = 5;
+	expect_distrust("names no cell");
+	*a = keep;
+	a->namespace_number = 1024;
+	expect_distrust("no namespace");
 	*a = keep;
 	a->state = SHM_STATE_RUNNING;
 	expect_distrust("contradict");
@@ -435,19 +447,23 @@ Test(store, cells_do_not_leak)
 		}
 	workqueue_drop(&l.wq, l.c, l.now);
 	cr_assert(l.wq.index.keys == 0);
-	size_t free_slots = l.store.free_slots.len, free_details = l.store.free_details.len, free_texts = 0,
-	       all_texts = 0;
+	size_t free_slots = l.store.free_slots.len, free_details = l.store.free_details.len,
+	       free_records = l.store.free_records.len, free_texts = 0, all_texts = 0;
 	cr_assert(free_slots == store_slots(&l.store));
+	cr_assert(l.store.free_namespaces.len == store_namespaces(&l.store));
 	for (uint32_t b = 0; b < l.store.blocks; b++) {
 		uint8_t holds = ((uint8_t *)l.memory)[SHM_DIRECTORY_AT + b];
 		if (holds == SHM_BLOCK_DETAILS)
-			free_details -= SHM_DETAILS_PER_BLOCK;
+			free_details -= SHM_BLOCK / SHM_DETAIL_SIZE;
+		if (holds == SHM_BLOCK_RECORDS)
+			free_records -= SHM_BLOCK / SHM_RECORD_SIZE;
 		if (shm_text_size(holds))
 			all_texts += SHM_BLOCK / shm_text_size(holds);
 	}
 	for (size_t i = 0; i < SHM_BLOCK_COUNT; i++)
 		free_texts += l.store.free_texts[i].len;
 	cr_assert(free_details == 0, "details leak");
+	cr_assert(free_records == 0, "records leak");
 	cr_assert(free_texts == all_texts, "texts leak: %zu of %zu are free", free_texts, all_texts);
 }
 

@@ -1,0 +1,189 @@
+#include "table.h"
+#include <stdio.h>
+
+_Static_assert(sizeof(struct table_line) == 64, "a line is a cache line");
+_Static_assert(TABLE_FULL < UINT16_MAX, "counted in 16 bits");
+
+static const size_t segment_bytes = TABLE_LINES * sizeof(struct table_line);
+
+static int segment_new(struct table *t, uint32_t *ret)
+{
+	int rc = big_grow(&t->memory, (t->n_segments + 1) * segment_bytes);
+	if (rc < 0)
+		return -ENOSPC;
+	if ((t->n_segments & (t->n_segments - 1)) == 0)
+		t->segments =
+		    xrealloc(t->segments, MAX(2 * (size_t)t->n_segments, (size_t)1) * sizeof(*t->segments));
+	*ret = t->n_segments++;
+	t->segments[*ret] = (struct table_segment){0};
+	return 0;
+}
+
+void table_init(struct table *t, uint32_t most)
+{
+	*t = (struct table){0};
+	/* Right after a split segments are half full; and one may be split before the others. */
+	big_init(&t->memory, ((uint64_t)most * 3 / TABLE_FULL + 64) * segment_bytes);
+	t->directory = xcalloc(1, sizeof(*t->directory));
+	uint32_t first;
+	if (segment_new(t, &first) < 0) {
+		fputs("no memory for the first keys\n", stderr);
+		abort();
+	}
+}
+
+void table_done(struct table *t)
+{
+	big_done(&t->memory);
+	free(t->segments);
+	free(t->directory);
+	*t = (struct table){0};
+}
+
+static void deepen(struct table *t)
+{
+	size_t n = (size_t)1 << t->depth;
+	t->directory = xrealloc(t->directory, 2 * n * sizeof(*t->directory));
+	for (size_t i = n; i-- > 0;)
+		t->directory[2 * i] = t->directory[2 * i + 1] = t->directory[i];
+	t->depth++;
+}
+
+static void place(struct table_line *lines, uint32_t tag, uint32_t number)
+{
+	uint32_t at = table_home(tag);
+	while (lines[at].number[TABLE_LINE - 1])
+		at = at + 1 == TABLE_LINES ? 0 : at + 1;
+	uint32_t i = 0;
+	while (lines[at].number[i])
+		i++;
+	lines[at].tag[i] = tag;
+	lines[at].number[i] = number;
+}
+
+/* Half of its entries go into a new segment. */
+static int split(struct table *t, uint32_t segment)
+{
+	struct table_segment *s = &t->segments[segment];
+	uint32_t fresh;
+	if (s->depth == TABLE_DEPTH_MAX || segment_new(t, &fresh) < 0)
+		return -ENOSPC;
+	s = &t->segments[segment];
+	if (s->depth == t->depth)
+		deepen(t);
+	uint32_t bit = UINT32_C(1) << (31 - s->depth);
+	s->depth++;
+	t->segments[fresh] = (struct table_segment){.depth = s->depth};
+	/* The directory's entries of this segment are neighbours; the second half is the new one's. */
+	struct table_line *lines = table_lines(t, segment), *others = table_lines(t, fresh);
+	struct table_line *old = xmalloc(segment_bytes);
+	memcpy(old, lines, segment_bytes);
+	memset(lines, 0, segment_bytes);
+	uint32_t some = 0;
+	uint16_t moved = 0;
+	for (uint32_t l = 0; l < TABLE_LINES; l++)
+		for (uint32_t i = 0; i < TABLE_LINE && old[l].number[i]; i++) {
+			uint32_t tag = some = old[l].tag[i];
+			place(tag & bit ? others : lines, tag, old[l].number[i]);
+			moved = (uint16_t)(moved + ((tag & bit) != 0));
+		}
+	t->segments[fresh].len = moved;
+	s->len = (uint16_t)(s->len - moved);
+	free(old);
+	uint32_t shared = (uint32_t)((uint64_t)some >> (33 - s->depth)); /* the bits before `bit` */
+	size_t half = (size_t)1 << (t->depth - s->depth);
+	size_t from = ((size_t)shared * 2 + 1) * half;
+	for (size_t i = 0; i < half; i++)
+		t->directory[from + i] = fresh;
+	return 0;
+}
+
+int table_reserve(struct table *t, uint32_t tag)
+{
+	for (;;) {
+		uint32_t segment = table_segment_of(t, tag);
+		if (t->segments[segment].len < TABLE_FULL)
+			return 0;
+		if (split(t, segment) < 0)
+			return t->segments[segment].len < TABLE_LINES * TABLE_LINE - TABLE_LINE ? 0 : -ENOSPC;
+	}
+}
+
+void table_insert(struct table *t, uint32_t tag, uint32_t number)
+{
+	uint32_t segment = table_segment_of(t, tag);
+	place(table_lines(t, segment), tag, number + 1);
+	t->segments[segment].len++;
+	t->len++;
+}
+
+static uint32_t distance(uint32_t from, uint32_t to)
+{
+	return to >= from ? to - from : to + TABLE_LINES - from;
+}
+
+/* Takes entry i out; the last of the line takes its place. True: the line was full. */
+static bool take_out(struct table_line *line, uint32_t i)
+{
+	bool full = line->number[TABLE_LINE - 1] != 0;
+	uint32_t last = i;
+	while (last + 1 < TABLE_LINE && line->number[last + 1])
+		last++;
+	line->tag[i] = line->tag[last];
+	line->number[i] = line->number[last];
+	line->number[last] = 0;
+	return full;
+}
+
+void table_remove(struct table *t, uint32_t tag, uint32_t number)
+{
+	uint32_t segment = table_segment_of(t, tag), hole = table_home(tag), i = 0;
+	struct table_line *lines = table_lines(t, segment);
+	for (;; hole = hole + 1 == TABLE_LINES ? 0 : hole + 1) {
+		for (i = 0; i < TABLE_LINE && lines[hole].number[i] != number + 1; i++)
+			;
+		if (i < TABLE_LINE)
+			break;
+		if (!lines[hole].number[TABLE_LINE - 1]) {
+			fprintf(stderr, "bug: a number is not in the table (%u, %u)\n", tag, number);
+			abort();
+		}
+	}
+	t->segments[segment].len--;
+	t->len--;
+	/* As Knuth, vol. 3, 6.4, algorithm R, with lines for places: whoever had to pass the line that was full moves
+	 * into it. */
+	bool full = take_out(&lines[hole], i);
+	for (uint32_t at = hole; full;) {
+		at = at + 1 == TABLE_LINES ? 0 : at + 1;
+		full = lines[at].number[TABLE_LINE - 1] != 0;
+		for (i = 0; i < TABLE_LINE && lines[at].number[i]; i++) {
+			uint32_t moved = lines[at].tag[i];
+			if (distance(table_home(moved), at) < distance(hole, at))
+				continue;
+			lines[hole].tag[TABLE_LINE - 1] = moved;
+			lines[hole].number[TABLE_LINE - 1] = lines[at].number[i];
+			take_out(&lines[at], i);
+			hole = at;
+			break;
+		}
+	}
+}
+
+int table_expect(struct table *t, uint32_t entries)
+{
+	while ((uint64_t)TABLE_FULL * 9 / 10 << t->depth < entries && t->depth < TABLE_DEPTH_MAX) {
+		uint32_t n = t->n_segments;
+		for (uint32_t i = 0; i < n; i++) {
+			uint32_t fresh;
+			if (segment_new(t, &fresh) < 0)
+				return -ENOSPC;
+		}
+		deepen(t);
+		for (uint32_t i = 0; i < t->n_segments; i++) {
+			t->segments[i].depth = (uint16_t)t->depth;
+			t->directory[i] = i;
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,80 @@
+/* A hash table of numbers: extendible hashing (Fagin and others, "Extendible hashing: a fast access method for dynamic
+ * files", 1979). Entries are in segments of 20 KiB; a full one is split in two, so that growth is a few microseconds of
+ * work at any size and nothing is ever copied as a whole. In a segment, lines of eight entries (one cache line) are
+ * probed one after the other, mostly one. 9 to 19 bytes an entry. It does not shrink. Pure.
+ *
+ * Whoever asks compares the keys: entries are 32 bits of the hash (the tag) and a number. */
+#pragma once
+#include "big.h"
+
+#define TABLE_NONE UINT32_MAX
+enum {
+	TABLE_LINE = 8,
+	TABLE_LINES = 320,				  /* of a segment */
+	TABLE_FULL = TABLE_LINES * TABLE_LINE * 85 / 100, /* entries of a segment before it is split */
+	TABLE_DEPTH_MAX = 20,
+};
+
+struct table_line {
+	uint32_t tag[TABLE_LINE];
+	uint32_t number[TABLE_LINE]; /* + 1; 0: empty, as all that follow in the line */
+};
+
+struct table_segment {
+	uint16_t len, depth; /* depth: how many leading bits of their tags its entries share */
+};
+
+struct table {
+	struct big memory;
+	struct table_segment *segments;
+	uint32_t *directory; /* segment by the leading `depth` bits of a tag */
+	uint32_t n_segments, depth, len;
+};
+
+void table_init(struct table *t, uint32_t most); /* entries */
+void table_done(struct table *t);
+/* The next table_insert of this tag cannot fail. -ENOSPC. */
+int table_reserve(struct table *t, uint32_t tag);
+void table_insert(struct table *t, uint32_t tag, uint32_t number);
+void table_remove(struct table *t, uint32_t tag, uint32_t number); /* it is there */
+/* Makes room for so many entries, of which none is there yet, at once. -ENOSPC. */
+int table_expect(struct table *t, uint32_t entries);
+
+static inline uint32_t table_segment_of(const struct table *t, uint32_t tag)
+{
+	return t->directory[(uint64_t)tag >> (32 - t->depth)];
+}
+static inline struct table_line *table_lines(const struct table *t, uint32_t segment)
+{
+	return (struct table_line *)(void *)t->memory.at + (size_t)segment * TABLE_LINES;
+}
+/* The leading bits of a tag are the same in all of a segment, so they are mixed with the others. */
+static inline uint32_t table_home(uint32_t tag)
+{
+	return (uint32_t)((uint64_t)(tag * UINT32_C(0x9e3779b1)) * TABLE_LINES >> 32);
+}
+static inline void table_prefetch(const struct table *t, uint32_t tag)
+{
+	const struct table_line *line = &table_lines(t, table_segment_of(t, tag))[table_home(tag)];
+	__builtin_prefetch(line, 1);
+}
+
+/* The number with this tag for which is(ctx, number); or TABLE_NONE. */
+static inline __attribute__((always_inline)) uint32_t
+table_find(const struct table *t, uint32_t tag, bool (*is)(const void *ctx, uint32_t number), const void *ctx)
+{
+	const struct table_line *lines = table_lines(t, table_segment_of(t, tag));
+	for (uint32_t at = table_home(tag);; at = at + 1 == TABLE_LINES ? 0 : at + 1) {
+		const struct table_line *line = &lines[at];
+		unsigned hits = 0;
+		for (unsigned i = 0; i < TABLE_LINE; i++)
+			hits |= (unsigned)(line->tag[i] == tag) << i;
+		for (; hits; hits &= hits - 1) {
+			uint32_t number = line->number[__builtin_ctz(hits)];
+			if (number && is(ctx, number - 1))
+				return number - 1;
+		}
+		if (!line->number[TABLE_LINE - 1])
+			return TABLE_NONE;
+	}
+}
