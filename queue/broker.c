@@ -142,6 +142,20 @@ static int add_event(struct broker *b, int fd, uint64_t tag, struct err *err)
 	return 0;
 }
 
+/* Without a region, every worker that the last broker knew may have a key that nobody remembers. */
+static void open_roster(struct broker *b, bool follows)
+{
+	struct err err = {0};
+	_cleanup_(free_ptr) char *path = xasprintf("%s/" ROSTER_FILE, b->program->runtime_dir);
+	int rc = roster_read(&b->roster, &b->procs, path, !b->recovered, &err);
+	if (rc < 0 && follows && !b->recovered)
+		b->hold = b->patience;
+	if (rc < 0 && rc != -ENOENT)
+		log_warning("the list of workers of the last broker is not usable", LOG_S("text", err.text));
+	if (b->roster.owing)
+		b->owing_until = b->started + b->wq.write_timeout + b->wq.kill_grace;
+}
+
 int broker_open(struct broker *b, const struct program *program, bool follows, struct err *err)
 {
 	*b =
@@ -169,7 +183,7 @@ int broker_open(struct broker *b, const struct program *program, bool follows, s
 	b->incarnation = atomic_load_explicit(&region_header(&b->region)->incarnation, memory_order_relaxed);
 	shorten_leases(b);
 	b->patience = b->started + b->wq.kill_grace;
-	b->hold = follows && !b->recovered ? b->patience : 0;
+	open_roster(b, follows);
 	broker_configure(b, b->started);
 	rc = lease_recover(&b->leases, &b->wq, err);
 	if (rc < 0)
@@ -177,10 +191,11 @@ int broker_open(struct broker *b, const struct program *program, bool follows, s
 	log_info(b->recovered ? "recovered" : "the queue begins empty", LOG_I("incarnation", b->incarnation),
 		 LOG_I("keys", b->wq.index.keys), LOG_I("leases", b->leases.len),
 		 LOG_I("bytes", (uint64_t)b->store.blocks * SHM_BLOCK));
-	if (b->hold)
-		log_warning("the region of the last broker is lost: before keys are granted, workers have "
-			    "time to hear it",
-			    LOG_I("seconds", (b->hold - b->started) / NS_PER_S));
+	if (b->hold || b->roster.owing)
+		log_warning("the region of the last broker is lost: before keys are granted, its workers "
+			    "must hear it",
+			    LOG_I("workers", b->roster.owing),
+			    LOG_I("seconds", (MAX(b->hold, b->owing_until) - b->started) / NS_PER_S));
 	broker_reap(b, b->started);
 	return 0;
 }
@@ -275,8 +290,10 @@ static void read_signals(struct broker *b, int64_t now)
 
 static void read_deaths(struct broker *b, int64_t now)
 {
-	for (struct proc *p; (p = procs_next_dead(&b->procs));)
+	for (struct proc *p; (p = procs_next_dead(&b->procs));) {
 		lease_kill_orphans(&b->leases, p);
+		roster_kill_orphans(&b->roster, p);
+	}
 	broker_reap(b, now);
 }
 
@@ -298,6 +315,8 @@ static int timeout_ms(const struct broker *b, int64_t now, int64_t watchdog_at)
 		next = MIN(next, now + 50 * (int64_t)NS_PER_MS);
 	if (now < b->hold)
 		next = MIN(next, b->hold);
+	if (b->owing_until)
+		next = MIN(next, b->owing_until);
 	if (next == INT64_MAX)
 		return -1;
 	if (next <= now)
@@ -334,6 +353,7 @@ int broker_run(struct broker *b)
 		now = clock_boottime_ns();
 		workqueue_tick(&b->wq, now, DUE_A_TURN, lease_is_over, &(struct over){b, now});
 		broker_break_leases(b, now);
+		broker_collect(b, now);
 		broker_serve_all(b, now);
 		if (now >= watchdog_at) {
 			program_notify("WATCHDOG=1");

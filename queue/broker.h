@@ -6,6 +6,7 @@
 #include "peers.h"
 #include "program.h"
 #include "reports.h"
+#include "roster.h"
 #include "transport.h"
 #include "workqueue.h"
 
@@ -21,6 +22,7 @@ struct broker {
 	struct transport_server *server;
 	struct procs procs;
 	struct leases leases;
+	struct roster roster;
 	struct peers peers;
 	struct peer_list parked[SHM_CONTROLLERS_MAX]; /* hosts that wait for a key, longest first */
 	struct reports reports;
@@ -34,9 +36,12 @@ struct broker {
 	/* until then a lease that is over is not ended: a restarted broker hears out hosts that hold
 	 * results */
 	int64_t patience;
-	/* until then nothing is granted: the leases went with the region, and who still runs a key of an earlier broker must
-	 * hear that it is lost before anybody else gets it */
+	/* Until then, and until nobody in the roster owes a word, nothing is granted: the leases went with the region, and who
+	 * still runs a key of an earlier broker must hear that it is lost before anybody else gets it. hold: only where the
+	 * roster is lost, too. */
 	int64_t hold;
+	bool roster_failed;  /* its file could not be written */
+	int64_t owing_until; /* then who still owes is killed */
 	int64_t full_logged; /* when a refused add was logged last */
 	uint64_t refused;    /* connections that were not let in, since the line of */
 	int64_t refused_logged;
@@ -78,6 +83,10 @@ int broker_end_lease(struct broker *b, const struct wire_done *done, const char 
 		     int64_t now); /* -ESTALE */
 void broker_lose_lease(struct broker *b, struct lease *l, const char *why, int64_t now);
 void broker_reap(struct broker *b, int64_t now); /* leases whose holders are proven dead */
+bool broker_held(const struct broker *b, int64_t now);
+/* Who is not heard in time is killed. */
+void broker_collect(struct broker *b, int64_t now);
+void broker_roster_result(struct broker *b, int rc, const struct err *err); /* could the roster be written? */
 void broker_break_leases(struct broker *b, int64_t now);
 void broker_lease_over(struct broker *b, uint32_t slot, int64_t now);
 

@@ -27,7 +27,7 @@ bool broker_grant(struct broker *b, struct peer *p, uint16_t controller, bool do
 {
 	const struct shm_controller *row = store_controller(&b->store, controller);
 	/* Without an init to watch, the death of what it runs could never be proven. */
-	if (b->stopping || now < b->hold || (fault("broker") && b->recovered))
+	if (b->stopping || broker_held(b, now) || (fault("broker") && b->recovered))
 		return false;
 	if (!p->jail || procs_dead(p->host) || procs_dead(p->jail) || strcmp(row->digest, p->digest) != 0)
 		return false;
@@ -183,8 +183,10 @@ void broker_lose_lease(struct broker *b, struct lease *l, const char *why, int64
 
 void broker_reap(struct broker *b, int64_t now)
 {
+	struct err err = {0};
 	if (fault("worker"))
 		return;
+	broker_roster_result(b, roster_reap(&b->roster, &err), &err);
 	for (struct lease *l; (l = lease_next_dead(&b->leases));) {
 		const struct shm_detail *d = workqueue_lease(&b->wq, l->slot, l->generation);
 		char key[KEY_MAX_LEN + 1];
@@ -197,6 +199,40 @@ void broker_reap(struct broker *b, int64_t now)
 			 LOG_I("lease_end_ns", d ? d->lease_end : 0), LOG_I("killed_ns", l->over_at));
 		broker_lose_lease(b, l, "its worker and everything in its jail are dead", now);
 	}
+}
+
+bool broker_held(const struct broker *b, int64_t now)
+{
+	return (now < b->hold || b->roster.owing) && !fault("hold");
+}
+
+void broker_collect(struct broker *b, int64_t now)
+{
+	if (!b->owing_until)
+		return;
+	if (!b->roster.owing) {
+		b->owing_until = 0;
+		log_info("every worker of the last broker was heard, or is dead: keys are granted");
+	} else if (now >= b->owing_until) {
+		b->owing_until = now + b->wq.kill_grace;
+		log_warning(
+		    "workers were not heard since the region was lost, killing them: they may have keys",
+		    LOG_I("processes", roster_kill_owing(&b->roster)));
+	}
+}
+
+void broker_roster_result(struct broker *b, int rc, const struct err *err)
+{
+	if (rc == 0 && !b->roster_failed)
+		return;
+	if (rc < 0 && !b->roster_failed)
+		log_error(
+		    "the list of workers could not be written: should the region be lost, a worker that is "
+		    "stopped just then is not waited for",
+		    LOG_S("text", err->text));
+	b->roster_failed = rc < 0;
+	reports_set(&b->reports, "queue", span_of(""), span_of("roster"),
+		    rc < 0 ? WIRE_STATE_DEGRADED : WIRE_STATE_OK, span_of(rc < 0 ? err->text : ""));
 }
 
 /* Only a planted fault ends a lease by time alone: and then the next worker that asks gets the key. */

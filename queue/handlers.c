@@ -152,6 +152,8 @@ static void hello_from_host(struct broker *b, struct peer *p, const struct wire_
 	copy_text(p->controller, sizeof(p->controller), h->loaded.at[0].controller);
 	copy_text(p->digest, sizeof(p->digest), h->loaded.at[0].digest);
 	bool known = settle_leases(b, p, h, now);
+	struct err err = {0};
+	broker_roster_result(b, roster_hello(&b->roster, p->host, p->jail, h->running, &err), &err);
 	uint16_t row;
 	bool found =
 	    workqueue_find(&b->wq, span_of(p->controller), &row) == 0 && b->wq.controllers[row].configured;
@@ -326,11 +328,18 @@ static bool may_poll(struct broker *b, struct peer *p, uint64_t incarnation, voi
 	return true;
 }
 
+static void idle(struct broker *b, const struct peer *p)
+{
+	struct err err = {0};
+	broker_roster_result(b, roster_idle(&b->roster, p->host, &err), &err);
+}
+
 static void on_poll(struct broker *b, struct peer *p, const struct wire_poll *poll, void *token, int64_t now)
 {
 	uint16_t row;
 	if (!may_poll(b, p, poll->incarnation, token, &row))
 		return;
+	idle(b, p);
 	struct wire m;
 	struct wire_add_key reasons[2];
 	if (broker_grant(b, p, row, false, now, &m, reasons))
@@ -346,6 +355,7 @@ static void on_done(struct broker *b, struct peer *p, const struct wire_done *do
 			      "DONE comes from a worker and has an outcome that the broker knows");
 		return;
 	}
+	idle(b, p);
 	const struct shm_detail *d = workqueue_lease(&b->wq, done->slot, done->generation);
 	bool own = d && d->host_pid == p->host->pid && d->host_start == p->host->start;
 	bool stale = !own || broker_end_lease(b, done, "done", now) < 0;

@@ -86,7 +86,7 @@ static void put_file(const char *name, const char *text)
 
 static void remove_world(void)
 {
-	static const char *const names[] = {"web.yaml", "slow.yaml", "reconciled.yaml"};
+	static const char *const names[] = {"web.yaml", "slow.yaml", "reconciled.yaml", ROSTER_FILE};
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		_cleanup_(free_ptr) char *path = xasprintf("%s/%s", world.folder, names[i]);
 		unlink(path);
@@ -379,6 +379,7 @@ static void step(struct fuzz_input *in)
 			if (p->pid == (uint32_t)world.pids[pid] && !p->dead) {
 				__wrap_procs_kill(p);
 				lease_kill_orphans(&f.b.leases, p);
+				roster_kill_orphans(&f.b.roster, p);
 			}
 	} else if (what == STEP_TIME) {
 		static const int64_t steps[] = {NS_PER_MS, 100 * NS_PER_MS, 2 * NS_PER_S, 70 * NS_PER_S,
@@ -392,6 +393,7 @@ static void step(struct fuzz_input *in)
 	world.now += NS_PER_US;
 	/* As the loop does. */
 	broker_reap(&f.b, world.now);
+	broker_collect(&f.b, world.now);
 	workqueue_tick(&f.b.wq, world.now, 4096, lease_is_over, NULL);
 	broker_serve_all(&f.b, world.now);
 	check_leases();
@@ -427,7 +429,22 @@ static void begin(void)
 	FUZZ_CHECK(store_format(&b->store, SHM_BLOCK) == 0, "no region");
 	FUZZ_CHECK(workqueue_init(&b->wq, &b->store, 42, &err) == 0, "%s", err.text);
 	FUZZ_CHECK(config_load(world.folder, &b->config, &err) == 0, "%s", err.text);
+	_cleanup_(free_ptr) char *roster = xasprintf("%s/" ROSTER_FILE, world.folder);
+	unlink(roster);
+	FUZZ_CHECK(roster_read(&b->roster, &b->procs, roster, true, &err) == -ENOENT, "%s", err.text);
 	broker_configure(b, world.now);
+}
+
+/* A broker that finds no region owes a word of every host and jail that this one knew. */
+static void check_roster(void)
+{
+	struct roster r;
+	struct err err = {0};
+	int rc = roster_read(&r, &f.b.procs, f.b.roster.path, true, &err);
+	FUZZ_CHECK(rc == 0 || (rc == -ENOENT && !f.b.roster.len), "%s", err.text);
+	FUZZ_CHECK(r.len == f.b.roster.len && r.owing == r.len,
+		   "%zu workers, %zu were written down, %zu owe a word", f.b.roster.len, r.len, r.owing);
+	roster_done(&r);
 }
 
 /* A broker that starts on what this one leaves finds the same. */
@@ -461,6 +478,7 @@ static void end(void)
 	FUZZ_CHECK(fake_answers.tokens == 0, "%zu requests were never answered", fake_answers.tokens);
 	while (b->leases.len)
 		lease_remove(&b->leases, &b->leases.at[0]);
+	roster_done(&b->roster);
 	FUZZ_CHECK(!b->procs.list && !b->peers.len, "somebody is still known");
 	free(b->leases.at);
 	b->reports.len = 0;
@@ -478,6 +496,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 	begin();
 	for (unsigned i = 0; i < STEPS_MAX && in.len; i++)
 		step(&in);
+	check_roster();
 	check_recovery();
 	end();
 	return 0;

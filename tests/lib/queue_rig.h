@@ -31,8 +31,11 @@ struct host {
 	long long lease_end;
 };
 
+/* A process that stands for the jail's init, or none. One that lasts does not end with its host. */
+enum rig_jail { RIG_NO_JAIL, RIG_JAIL, RIG_JAIL_LASTS };
 /* Started, not yet greeted. */
-struct host host_start_as(const char *controller, const char *digest, const char *instance, bool with_jail);
+struct host host_start_as(const char *controller, const char *digest, const char *instance,
+			  enum rig_jail jail);
 /* Greeted. */
 struct host host_start(const char *controller, const char *instance);
 /* The next line that it says is in text. */

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { ATTEMPT_SECONDS = 4 };
 static struct stack s;
 static int counter;
 
@@ -76,15 +75,36 @@ static void the_cache(void)
 	sees_a_change("the loss of the cache");
 }
 
-/* The lease of a running key is lost with the queue; its other worker must not get the key while it runs. */
+/* The worker that runs the key now, or 0. */
+static pid_t runs(const char *key)
+{
+	_cleanup_(free_ptr) char *status = stack_status(&s, "-o json"),
+				 *what = xasprintf("\"running\":\"%s\"", key);
+	char *end = strstr(status, what), *pid = NULL;
+	for (char *at = status; end && (at = strstr(at, "\"pid\":")) && at < end; at++)
+		pid = at;
+	return pid ? (pid_t)strtol(pid + strlen("\"pid\":"), NULL, 10) : 0;
+}
+
+/* The lease of a running key is lost with the queue, and its worker is stopped just then: it does not hear of it, and its program goes
+ * on. The other worker must not get the key beside it: the first one is killed before. */
 static void the_queue(void)
 {
+	pid_t worker = 0;
 	CHECK(stack_api(&s, "POST", NULL, "{\"metadata\":{\"name\":\"slow\"}}", NULL,
 			"/api/v1/namespaces/default/secrets") == 201);
 	CHECK(WAIT_FOR(60, recorded("slow.starts", "x")));
+	CHECK_MSG(WAIT_FOR(60, (worker = runs("default/slow")) > 0),
+		  "the status does not say who runs the key");
+	kill(worker, SIGSTOP);
 	delete_from(s.region, "queue.shm");
 	kill_all(ROLE_BROKER);
-	CHECK_MSG(WAIT_FOR(60, recorded("slow.ends", "x")), "the key did not run again");
+	CHECK_MSG(WAIT_FOR(120, recorded("slow.starts", "xx")), "the key did not run again");
+	CHECK_MSG(WAIT_FOR(10, kill(worker, 0) < 0), "the worker that was stopped was not killed");
+	_cleanup_(free_ptr) char *go = xasprintf("%s/go", s.records);
+	FILE *f = fopen(go, "we");
+	CHECK(f && fclose(f) == 0);
+	CHECK_MSG(WAIT_FOR(60, recorded("slow.ends", "x")), "the key did not run to its end");
 	CHECK_MSG(recorded("twice", ""), "a key ran twice at once");
 	CHECK(stack_logged(&s, "the region of the last broker is lost"));
 	sees_a_change("the loss of the queue");
@@ -96,12 +116,11 @@ int main(void)
 	stack_file(&s, "quick.sh",
 		   "#!/bin/sh\nn=$(jq -r '.object.data.n // empty') && [ \"$n\" ] && printf '%%s\\n' \"$n\" "
 		   ">\"$RECORDS/quick\"\nexit 0\n");
-	stack_file(
-	    &s, "slow.sh",
-	    "#!/bin/sh\n[ \"$RECONCILE_NAME\" = slow ] || exit 0\nexec 9>\"$RECORDS/lock\"\n"
-	    "flock -n 9 || echo twice >\"$RECORDS/twice\"\nprintf x >>\"$RECORDS/slow.starts\"\nsleep %d\n"
-	    "printf x >>\"$RECORDS/slow.ends\"\n",
-	    ATTEMPT_SECONDS);
+	stack_file(&s, "slow.sh",
+		   "#!/bin/sh\n[ \"$RECONCILE_NAME\" = slow ] || exit 0\nexec 9>\"$RECORDS/lock\"\n"
+		   "flock -n 9 || echo twice >\"$RECORDS/twice\"\nprintf x >>\"$RECORDS/slow.starts\"\n"
+		   "n=0; until [ -e \"$RECORDS/go\" ] || [ $n = 2000 ]; do sleep 0.1; n=$((n + 1)); done\n"
+		   "printf x >>\"$RECORDS/slow.ends\"\n");
 	controller("quick", "ConfigMap");
 	controller("slow", "Secret");
 	stack_start(&s);

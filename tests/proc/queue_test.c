@@ -242,7 +242,7 @@ static void a_frozen_host_is_killed_at_the_end_of_its_lease(void)
 
 static void another_file_gets_no_keys(void)
 {
-	struct host h = host_start_as("web", "0123456789", "web.1", true);
+	struct host h = host_start_as("web", "0123456789", "web.1", RIG_JAIL);
 	host_tell_it(&h, "hello");
 	EXPECT(&h, "REFUSED digest");
 	host_tell_it(&h, "poll");
@@ -278,7 +278,7 @@ static void another_file_gets_no_keys(void)
 
 static void without_a_jail_there_is_no_grant(void)
 {
-	struct host h = host_start_as("web", digest_of("web"), "web.1", false);
+	struct host h = host_start_as("web", digest_of("web"), "web.1", RIG_NO_JAIL);
 	host_tell_it(&h, "hello");
 	EXPECT(&h, "ACK 0");
 	host_tell_it(&h, "poll");
@@ -421,7 +421,7 @@ static void files_change_while_it_runs(void)
 	reload();
 	CHECK(WAIT_FOR(10, log_has("nonsense")));
 	CHECK(state_of("parked") == SHM_STATE_QUARANTINED);
-	struct host h = host_start_as("web", digest, "web.1", true);
+	struct host h = host_start_as("web", digest, "web.1", RIG_JAIL);
 	host_tell_it(&h, "hello");
 	EXPECT(&h, "ACK 0");
 	CHECK(add("still"));
