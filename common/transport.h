@@ -43,8 +43,17 @@ struct transport_server;
 int transport_listen(const char *path, struct transport_server **ret, struct err *err);
 /* Ends all connections, unlinks the path. NULL is fine. */
 void transport_server_free(struct transport_server *s);
-int transport_server_fd(
-    const struct transport_server *s); /* readable: call transport_server_next until TRANSPORT_NOTHING */
+/* Readable: call transport_server_next until TRANSPORT_NOTHING. */
+int transport_server_fd(const struct transport_server *s);
+/* As transport_listen for a program that waits by epoll: the side's descriptors are in the program's instance, where their
+ * data.u64 has the bit TRANSPORT_TAG. Whatever epoll_wait gave goes to transport_server_take, then transport_server_next is
+ * called until TRANSPORT_NOTHING. This saves waking through one epoll from another, and a system call for each message. */
+#define TRANSPORT_TAG (UINT64_C(1) << 63)
+struct epoll_event;
+int transport_listen_in(int epoll, const char *path, struct transport_server **ret, struct err *err);
+/* True if any of the n events, at most TRANSPORT_BATCH, is for this side. */
+enum { TRANSPORT_BATCH = 64 };
+bool transport_server_take(struct transport_server *s, const struct epoll_event *events, int n);
 
 enum transport_event_type {
 	TRANSPORT_NOTHING,
@@ -81,8 +90,9 @@ struct transport_client;
 /* Dials now and, from transport_client_next, for ever, 10 ms to 1 s between attempts; connecting is reported by events. */
 int transport_dial(const char *path, struct transport_client **ret, struct err *err);
 void transport_client_free(struct transport_client *c);
-int transport_client_fd(
-    const struct transport_client *c); /* readable: call transport_client_next until TRANSPORT_NOTHING */
+/* Readable: call transport_client_next until TRANSPORT_NOTHING. Ask for it before each wait: it is another one when the
+ * connection is. */
+int transport_client_fd(const struct transport_client *c);
 const char *transport_client_path(const struct transport_client *c);
 
 struct transport_reply {

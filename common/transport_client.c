@@ -1,4 +1,5 @@
 #include "transport_private.h"
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -9,9 +10,12 @@ struct transport_client {
 	struct port *port;
 	struct conn conn; /* stream NULL: none, the timer runs */
 	struct kept kept;
+	/* The epoll holds the timer, and the stream while more than its bytes is waited for: else the user waits for the stream
+	 * itself, which wakes him sooner than through an epoll. */
 	int epoll, timer;
-	bool asked;	/* the epoll, since the last TRANSPORT_NOTHING */
+	bool asked;	/* what there is, since the last TRANSPORT_NOTHING */
 	bool connected; /* the user knows */
+	bool broken;	/* of no more use; the timer says it */
 	bool watches_room;
 	uint32_t last_id, in_flight;
 	int backoff_ms;
@@ -38,12 +42,12 @@ static void client_later(struct transport_client *c)
 
 static void client_drop(struct transport_client *c)
 {
-	if (c->conn.stream)
+	if (c->watches_room)
 		epoll_ctl(c->epoll, EPOLL_CTL_DEL, stream_fd(c->conn.stream), NULL);
 	conn_done(&c->conn);
 	c->conn = (struct conn){.kept = &c->kept};
 	c->in.at = c->in.len = 0;
-	c->watches_room = false;
+	c->watches_room = c->broken = false;
 	client_later(c);
 }
 
@@ -63,8 +67,7 @@ static void client_dial(struct transport_client *c)
 		return;
 	}
 	c->conn.stream = s;
-	if (!peer_welcome(s) || !stream_silent(s) || conn_greet(&c->conn) ||
-	    client_watch(c, EPOLL_CTL_ADD, stream_fd(s), EPOLLIN, EVENT_STREAM))
+	if (!peer_welcome(s) || !stream_silent(s) || conn_greet(&c->conn))
 		client_drop(c);
 }
 
@@ -112,7 +115,7 @@ const char *transport_client_path(const struct transport_client *c)
 
 int transport_client_fd(const struct transport_client *c)
 {
-	return c->epoll;
+	return c->conn.stream && !c->watches_room && !c->broken ? stream_fd(c->conn.stream) : c->epoll;
 }
 
 static enum transport_event_type client_lost(struct transport_client *c)
@@ -162,7 +165,7 @@ static void client_flush(struct transport_client *c)
 	if (waits == c->watches_room)
 		return;
 	c->watches_room = waits;
-	client_watch(c, EPOLL_CTL_MOD, stream_fd(c->conn.stream), EPOLLIN | (waits ? EPOLLOUT : 0),
+	client_watch(c, waits ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, stream_fd(c->conn.stream), EPOLLIN | EPOLLOUT,
 		     EVENT_STREAM);
 }
 
@@ -172,9 +175,10 @@ static enum transport_event_type client_ready(struct transport_client *c, const 
 	if (e->data.u32 == EVENT_TIMER) {
 		if (read(c->timer, &count, sizeof count) != sizeof count)
 			return TRANSPORT_NOTHING;
-		if (c->conn.stream) /* transport_send armed it */
+		if (c->broken)
 			return client_lost(c);
-		client_dial(c);
+		if (!c->conn.stream)
+			client_dial(c);
 		return TRANSPORT_NOTHING;
 	}
 	if (e->events & EPOLLOUT)
@@ -183,6 +187,17 @@ static enum transport_event_type client_ready(struct transport_client *c, const 
 		return TRANSPORT_NOTHING;
 	ssize_t n = conn_read(&c->conn, &c->in);
 	return n > 0 || n == -EAGAIN ? TRANSPORT_NOTHING : client_lost(c);
+}
+
+/* What there is now, if anything. */
+static bool client_ask(struct transport_client *c, struct epoll_event *ret)
+{
+	int fd = transport_client_fd(c);
+	if (fd == c->epoll)
+		return epoll_wait(c->epoll, ret, 1, 0) == 1;
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	*ret = (struct epoll_event){.events = EPOLLIN, .data.u32 = EVENT_STREAM};
+	return poll(&p, 1, 0) == 1;
 }
 
 enum transport_event_type transport_client_next(struct transport_client *c, struct transport_reply *ret)
@@ -197,7 +212,7 @@ enum transport_event_type transport_client_next(struct transport_client *c, stru
 		c->asked = !c->asked;
 		if (!c->asked)
 			break;
-		if (epoll_wait(c->epoll, &e, 1, 0) == 1)
+		if (client_ask(c, &e))
 			ret->type = client_ready(c, &e);
 	}
 	return ret->type;
@@ -218,6 +233,7 @@ int transport_send(struct transport_client *c, struct span bytes, uint32_t *ret_
 	if (r == -ENOBUFS) { /* out of memory in the middle of a frame: this connection is of no more use */
 		const struct itimerspec now = {.it_value = {.tv_nsec = 1}};
 		timerfd_settime(c->timer, 0, &now, NULL);
+		c->broken = true;
 	}
 	c->in_flight++;
 	*ret_request = c->last_id;

@@ -7,11 +7,12 @@
 #include <unistd.h>
 
 enum {
-	BATCH = 64,
 	ASKS_MAX = 64,	/* then the user has his turn, however many dial */
 	PAUSE_MS = 100, /* without a descriptor for it, the next connection waits that long */
+	ROOM = 8,	/* connections that are ended when a descriptor is missing */
 };
-#define EVENT_LISTENER (UINT64_C(1) << 32) /* others are the pipe of a peer */
+/* Beside TRANSPORT_TAG; others are the pipe of a peer. */
+#define EVENT_LISTENER (UINT64_C(1) << 32)
 #define EVENT_TIMER    (UINT64_C(2) << 32)
 #define EVENT_RAISED   (UINT64_C(3) << 32)
 
@@ -21,22 +22,23 @@ enum peer_state {
 	PEER_GONE, /* GONE is to be reported */
 };
 
+TAILQ_HEAD(peer_list, peer);
 struct peer {
 	struct transport_peer who;
 	struct conn conn;
 	enum peer_state state;
 	uint32_t unanswered;
 	bool watches_room;
-	bool quiet;		/* has asked nothing yet: the first to go when there are too many */
 	char *why;		/* we closed it; NULL: it did */
-	TAILQ_ENTRY(peer) link; /* of the quiet ones, or of those that are gone */
+	struct peer_list *list; /* which one it is in; NULL: it has asked something */
+	TAILQ_ENTRY(peer) link;
 };
-TAILQ_HEAD(peer_list, peer);
 
 struct transport_server {
 	struct port *port;
 	int epoll, timer, raised;
-	struct epoll_event batch[BATCH];
+	bool own_epoll;
+	struct epoll_event batch[TRANSPORT_BATCH];
 	int batch_at, batch_len;
 	int asks;				 /* how often the epoll, since the last TRANSPORT_NOTHING */
 	bool again;				 /* more may be there than it named */
@@ -46,7 +48,9 @@ struct transport_server {
 	struct peer *reading;  /* whose bytes are in the inbox */
 	struct peer *given;    /* whose bytes are with the user */
 	struct peer *reported; /* whose GONE is with the user */
-	struct peer_list quiet, gone;
+	/* Those that have not greeted and those that have not asked, oldest first: they go in that order when there are too many.
+	 * And those whose GONE is to be reported. */
+	struct peer_list fresh, quiet, gone;
 	struct kept kept;
 	struct transport_event refused; /* to be reported when it counts any */
 	struct err refused_why;
@@ -62,25 +66,27 @@ static struct peer *peer_find(struct transport_server *s, uint32_t pipe)
 	return p && p->who.pipe == pipe && p->state != PEER_GONE ? p : NULL;
 }
 
+static void peer_move(struct peer *p, struct peer_list *to)
+{
+	if (p->list)
+		TAILQ_REMOVE(p->list, p, link);
+	p->list = to;
+	if (to)
+		TAILQ_INSERT_TAIL(to, p, link);
+}
+
 static struct peer *peer_add(struct transport_server *s, struct stream *stream, struct transport_peer who)
 {
 	do
 		s->last_pipe++;
 	while (!s->last_pipe || s->slots[s->last_pipe % TRANSPORT_PEERS_MAX]);
 	struct peer *p = xcalloc(1, sizeof *p);
-	*p = (struct peer){.who = who, .conn = {.stream = stream, .kept = &s->kept}, .quiet = true};
+	*p = (struct peer){.who = who, .conn = {.stream = stream, .kept = &s->kept}};
 	p->who.pipe = s->last_pipe;
 	s->slots[p->who.pipe % TRANSPORT_PEERS_MAX] = p;
 	s->n_peers++;
-	TAILQ_INSERT_TAIL(&s->quiet, p, link);
+	peer_move(p, &s->fresh);
 	return p;
-}
-
-static void peer_not_quiet(struct transport_server *s, struct peer *p)
-{
-	if (p->quiet)
-		TAILQ_REMOVE(&s->quiet, p, link);
-	p->quiet = false;
 }
 
 static void peer_forget(struct transport_server *s, struct peer *p)
@@ -114,7 +120,7 @@ static void peer_end(struct transport_server *s, struct peer *p, const char *why
 	stream_free(p->conn.stream);
 	p->conn.stream = NULL;
 	conn_forget_out(&p->conn);
-	peer_not_quiet(s, p);
+	peer_move(p, NULL);
 	if (p->state == PEER_NEW) {
 		if (why)
 			refuse(s, p->who, why);
@@ -123,7 +129,7 @@ static void peer_end(struct transport_server *s, struct peer *p, const char *why
 	}
 	p->why = why ? xstrdup(why) : NULL;
 	p->state = PEER_GONE;
-	TAILQ_INSERT_TAIL(&s->gone, p, link);
+	peer_move(p, &s->gone);
 }
 
 /* The same from outside of transport_server_next, which then has something to say. */
@@ -136,6 +142,12 @@ static void peer_end_and_raise(struct transport_server *s, struct peer *p, const
 	}
 }
 
+static int server_watch(struct transport_server *s, int op, int fd, uint32_t events, uint64_t tag)
+{
+	struct epoll_event e = {.events = events, .data.u64 = TRANSPORT_TAG | tag};
+	return epoll_ctl(s->epoll, op, fd, &e) ? -errno : 0;
+}
+
 /* Room in the socket is watched for while something waits for it. */
 static void peer_watch(struct transport_server *s, struct peer *p)
 {
@@ -143,26 +155,22 @@ static void peer_watch(struct transport_server *s, struct peer *p)
 	if (waits == p->watches_room)
 		return;
 	p->watches_room = waits;
-	struct epoll_event e = {.events = EPOLLIN | (waits ? EPOLLOUT : 0), .data.u64 = p->who.pipe};
-	epoll_ctl(s->epoll, EPOLL_CTL_MOD, stream_fd(p->conn.stream), &e);
+	server_watch(s, EPOLL_CTL_MOD, stream_fd(p->conn.stream), EPOLLIN | (waits ? EPOLLOUT : 0),
+		     p->who.pipe);
 }
 
 /* ---- start and end ---- */
 
-static int server_watch(struct transport_server *s, int op, int fd, uint32_t events, uint64_t tag)
-{
-	struct epoll_event e = {.events = events, .data.u64 = tag};
-	return epoll_ctl(s->epoll, op, fd, &e) ? -errno : 0;
-}
-
-int transport_listen(const char *path, struct transport_server **ret, struct err *err)
+static int server_new(int epoll, const char *path, struct transport_server **ret, struct err *err)
 {
 	struct transport_server *s = xcalloc(1, sizeof *s);
+	TAILQ_INIT(&s->fresh);
 	TAILQ_INIT(&s->quiet);
 	TAILQ_INIT(&s->gone);
 	s->kept.most = TRANSPORT_KEPT_MAX;
 	s->path = xstrdup(path);
-	s->epoll = epoll_create1(EPOLL_CLOEXEC);
+	s->own_epoll = epoll < 0;
+	s->epoll = s->own_epoll ? epoll_create1(EPOLL_CLOEXEC) : epoll;
 	s->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
 	s->raised = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	int r = 0;
@@ -183,6 +191,16 @@ int transport_listen(const char *path, struct transport_server **ret, struct err
 	return 0;
 }
 
+int transport_listen(const char *path, struct transport_server **ret, struct err *err)
+{
+	return server_new(-1, path, ret, err);
+}
+
+int transport_listen_in(int epoll, const char *path, struct transport_server **ret, struct err *err)
+{
+	return server_new(epoll, path, ret, err);
+}
+
 void transport_server_free(struct transport_server *s)
 {
 	if (!s)
@@ -190,7 +208,8 @@ void transport_server_free(struct transport_server *s)
 	for (size_t i = 0; i < TRANSPORT_PEERS_MAX; i++)
 		peer_forget(s, s->slots[i]);
 	port_free(s->port);
-	close_fd(&s->epoll);
+	if (s->own_epoll)
+		close_fd(&s->epoll);
 	close_fd(&s->timer);
 	close_fd(&s->raised);
 	free(s->path);
@@ -207,16 +226,16 @@ int transport_server_fd(const struct transport_server *s)
 /* Ends the connection that was silent longest. */
 static bool server_make_room(struct transport_server *s, const char *why)
 {
-	struct peer *p = TAILQ_FIRST(&s->quiet);
+	struct peer *p = TAILQ_EMPTY(&s->fresh) ? TAILQ_FIRST(&s->quiet) : TAILQ_FIRST(&s->fresh);
 	if (p)
 		peer_end(s, p, why);
 	return p;
 }
 
 /* For a while nobody is let in: without descriptors, the listener would stay readable. */
-static void server_pause(struct transport_server *s)
+static void server_pause(struct transport_server *s, int ms)
 {
-	const struct itimerspec at = {.it_value = {.tv_nsec = PAUSE_MS * (long)NS_PER_MS}};
+	const struct itimerspec at = {.it_value = {.tv_nsec = ms * (long)NS_PER_MS}};
 	server_watch(s, EPOLL_CTL_MOD, port_fd(s->port), 0, EVENT_LISTENER);
 	timerfd_settime(s->timer, 0, &at, NULL);
 }
@@ -240,9 +259,13 @@ static void server_accept(struct transport_server *s)
 		return;
 	if (r < 0) {
 		snprintf(why, sizeof why, "no connection can be taken: %s", strerror(-r));
-		if (!server_make_room(s, why))
+		int ended = 0;
+		while (ended < ROOM && server_make_room(s, why))
+			ended++;
+		if (!ended)
 			refuse(s, who, why);
-		server_pause(s);
+		/* nng closes what we ended in a thread of its own, a little later. */
+		server_pause(s, ended ? 1 : PAUSE_MS);
 		return;
 	}
 	stream_peer(stream, &who.pid, &who.uid);
@@ -271,19 +294,19 @@ static void server_accept(struct transport_server *s)
 
 static void server_ready(struct transport_server *s, const struct epoll_event *e)
 {
-	uint64_t count;
-	if (e->data.u64 == EVENT_LISTENER) {
+	uint64_t count, tag = e->data.u64 & ~TRANSPORT_TAG;
+	if (tag == EVENT_LISTENER) {
 		s->again = true;
 		server_accept(s);
 		return;
 	}
-	if (e->data.u64 == EVENT_TIMER || e->data.u64 == EVENT_RAISED) {
-		bool timer = e->data.u64 == EVENT_TIMER;
+	if (tag == EVENT_TIMER || tag == EVENT_RAISED) {
+		bool timer = tag == EVENT_TIMER;
 		if (read(timer ? s->timer : s->raised, &count, sizeof count) == sizeof count && timer)
 			server_watch(s, EPOLL_CTL_MOD, port_fd(s->port), EPOLLIN, EVENT_LISTENER);
 		return;
 	}
-	struct peer *p = peer_find(s, (uint32_t)e->data.u64);
+	struct peer *p = peer_find(s, (uint32_t)tag);
 	if (!p)
 		return;
 	/* A write that fails says nothing: what came before the end is still to be read. */
@@ -313,6 +336,7 @@ static bool server_greeting(struct transport_server *s, struct peer *p)
 		return false;
 	}
 	p->state = PEER_LIVE;
+	peer_move(p, &s->quiet);
 	return true;
 }
 
@@ -342,7 +366,7 @@ static enum transport_event_type server_frame(struct transport_server *s, struct
 			peer_end(s, p, f.bytes.len ? why : "an empty message");
 			break;
 		}
-		peer_not_quiet(s, p);
+		peer_move(p, NULL);
 		p->unanswered++;
 		s->given = p;
 		ret->bytes = f.bytes;
@@ -358,10 +382,20 @@ static enum transport_event_type server_gone(struct transport_server *s, struct 
 	struct peer *p = TAILQ_FIRST(&s->gone);
 	if (!p)
 		return TRANSPORT_NOTHING;
-	TAILQ_REMOVE(&s->gone, p, link);
+	peer_move(p, NULL);
 	s->reported = p;
 	*ret = (struct transport_event){.type = TRANSPORT_GONE, .peer = p->who, .why = p->why};
 	return TRANSPORT_GONE;
+}
+
+bool transport_server_take(struct transport_server *s, const struct epoll_event *events, int n)
+{
+	/* What was not looked at of the last ones is named again. */
+	s->batch_at = s->batch_len = 0;
+	for (int i = 0; i < n && s->batch_len < TRANSPORT_BATCH; i++)
+		if (events[i].data.u64 & TRANSPORT_TAG)
+			s->batch[s->batch_len++] = events[i];
+	return s->batch_len > 0;
 }
 
 enum transport_event_type transport_server_next(struct transport_server *s, struct transport_event *ret)
@@ -380,12 +414,12 @@ enum transport_event_type transport_server_next(struct transport_server *s, stru
 			continue;
 		}
 		/* Once from one TRANSPORT_NOTHING to the next: what comes later makes the descriptor readable. */
-		if (s->asks && (!s->again || s->asks == ASKS_MAX))
+		if (!s->own_epoll || (s->asks && (!s->again || s->asks == ASKS_MAX)))
 			break;
-		int n = epoll_wait(s->epoll, s->batch, BATCH, 0);
+		int n = epoll_wait(s->epoll, s->batch, TRANSPORT_BATCH, 0);
 		s->batch_len = MAX(n, 0);
 		s->batch_at = 0;
-		s->again = n == BATCH;
+		s->again = n == TRANSPORT_BATCH;
 		s->asks++;
 	}
 	if (s->refused.refused) {

@@ -13,10 +13,9 @@ enum {
 	REQUESTS_A_TURN = 256, /* then timers and signals have their turn */
 	DUE_A_TURN = 4096,
 };
-#define HISTORY_BYTES	(UINT64_C(32) << 20)
-#define RESERVE_MOST	(UINT64_C(16) << 20)
-#define EVENT_TRANSPORT UINT64_C(0)
-#define EVENT_SIGNAL	UINT64_C(1)
+#define HISTORY_BYTES (UINT64_C(32) << 20)
+#define RESERVE_MOST  (UINT64_C(16) << 20)
+#define EVENT_SIGNAL  UINT64_C(1)
 
 /* ---- start ---- */
 
@@ -202,15 +201,12 @@ int broker_open(struct broker *b, const struct program *program, bool follows, s
 
 int broker_listen(struct broker *b, struct err *err)
 {
-	struct stat st;
+	struct stat st = {0};
 	b->socket = xasprintf("%s/queue.sock", b->program->runtime_dir);
-	int rc = transport_listen(b->socket, &b->server, err);
+	int rc = transport_listen_in(b->epoll, b->socket, &b->server, err);
 	if (rc == 0 && stat(b->socket, &st) < 0)
 		rc = err_set(err, -errno, "%s: %s", b->socket, strerror(errno));
-	if (rc == 0) {
-		b->socket_inode = st.st_ino;
-		rc = add_event(b, transport_server_fd(b->server), EVENT_TRANSPORT, err);
-	}
+	b->socket_inode = st.st_ino;
 	if (rc == 0)
 		log_info("listening", LOG_S("path", b->socket), LOG_I("incarnation", b->incarnation));
 	return rc;
@@ -331,7 +327,7 @@ int broker_run(struct broker *b)
 	int64_t look = clock_boottime_ns() + FILES_NS;
 	bool more = false;
 	while (!b->stopping) {
-		struct epoll_event events[16];
+		struct epoll_event events[TRANSPORT_BATCH];
 		int64_t now = clock_boottime_ns();
 		int n = epoll_wait(b->epoll, events, ARRAY_SIZE(events),
 				   more ? 0 : timeout_ms(b, now, MIN(watchdog_at, look)));
@@ -340,14 +336,12 @@ int broker_run(struct broker *b)
 			return EXIT_FAILURE;
 		}
 		now = clock_boottime_ns();
-		bool transport = more;
+		bool transport = transport_server_take(b->server, events, n) || more;
 		for (int i = 0; i < n; i++) {
 			if (events[i].data.u64 == EVENT_SIGNAL)
 				read_signals(b, now);
 			else if (events[i].data.u64 == PROCS_EVENT)
 				read_deaths(b, now);
-			else
-				transport = true;
 		}
 		more = transport && read_requests(b);
 		now = clock_boottime_ns();

@@ -106,14 +106,14 @@ static bool files_in_place(const struct watcher *w)
 
 int loop_run(struct watcher *w, int signals)
 {
-	struct pollfd fds[2] = {{.fd = broker_fd(w->broker), .events = POLLIN},
-				{.fd = signals, .events = POLLIN}};
+	struct pollfd fds[2] = {{.events = POLLIN}, {.fd = signals, .events = POLLIN}};
 	struct readiness told = {.tables = SIZE_MAX};
 	int64_t watchdog = program_watchdog_ns(), kick = watchdog ? clock_boottime_ns() : INT64_MAX;
 	int64_t look = clock_boottime_ns() + FILES_NS;
 	while (!w->stopping) {
 		act(w);
 		tell_readiness(w, &told);
+		fds[0].fd = broker_fd(w->broker); /* another one when the connection is */
 		wait_for(w, fds, 2, MIN(next_due(w), MIN(kick, look)));
 		struct signalfd_siginfo signal;
 		if (fds[1].revents && read(signals, &signal, sizeof signal) == sizeof signal) {

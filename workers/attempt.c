@@ -87,7 +87,6 @@ static void conclude(struct host *h)
 static bool still_ours(void *ctx)
 {
 	struct host *h = ctx;
-	struct pollfd fd = {transport_client_fd(h->link.client), POLLIN, 0};
 	for (;;) {
 		host_pump(h);
 		if (!h->lease)
@@ -101,6 +100,7 @@ static bool still_ours(void *ctx)
 			return false;
 		program_notify("WATCHDOG=1");
 		int64_t greet_ms = link_timer(&h->link) == INT64_MAX ? 1000 : 20;
+		struct pollfd fd = {transport_client_fd(h->link.client), POLLIN, 0};
 		poll(&fd, 1, (int)MIN(left_ms, greet_ms));
 	}
 }

@@ -397,16 +397,15 @@ static void module_serve(const char *path)
 {
 	struct transport_server *s;
 	struct err err;
-	must(!transport_listen(path, &s, &err), "listen");
-	int ep = epoll_create1(0); /* as the broker has it in its loop */
-	struct epoll_event e = {.events = EPOLLIN}, got[16];
-	epoll_ctl(ep, EPOLL_CTL_ADD, transport_server_fd(s), &e);
-	for (struct transport_event event;;) {
-		enum transport_event_type type = transport_server_next(s, &event);
-		if (type == TRANSPORT_REQUEST)
-			transport_answer(s, event.token, event.bytes);
-		else if (type == TRANSPORT_NOTHING)
-			epoll_wait(ep, got, 16, -1);
+	int ep = epoll_create1(0);
+	must(!transport_listen_in(ep, path, &s, &err), "listen");
+	for (struct epoll_event got[TRANSPORT_BATCH];;) {
+		transport_server_take(s, got, epoll_wait(ep, got, TRANSPORT_BATCH, -1));
+		struct transport_event event;
+		for (enum transport_event_type type;
+		     (type = transport_server_next(s, &event)) != TRANSPORT_NOTHING;)
+			if (type == TRANSPORT_REQUEST)
+				transport_answer(s, event.token, event.bytes);
 	}
 }
 
