@@ -17,6 +17,8 @@ _Noreturn void bench_fail(const char *fmt, ...) _printf_(1, 2);
 void bench_print(const char *name, double value);
 /* Dies with whoever started it. Call it first. */
 void bench_begin(void);
+/* Ends it with success, at once: does not wait for nng, gives nothing back. */
+_Noreturn void bench_end(void);
 uint32_t bench_number(const char *text);		      /* from 1 to 10000000 */
 int64_t bench_now(void);				      /* CLOCK_BOOTTIME, as the broker */
 double bench_percentile(int64_t *values, size_t n, double p); /* sorts; p: 0 to 1 */

@@ -287,7 +287,7 @@ int main(int argc, char **argv)
 		if (strcmp(argv[1], benches[i].name) == 0) {
 			dir = argv[3];
 			benches[i].run(bench_number(argv[2]));
-			return 0;
+			bench_end();
 		}
 	bench_fail("usage: bench_core NAME N DIR");
 }

@@ -1,5 +1,5 @@
 """What ./dev bench queue measures: one row each."""
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Callable, Optional
 
 CLIENT_GO = 'client-go 0.20.2'
@@ -20,6 +20,14 @@ class Row:
     theirs: Optional[Side] = None
     goal: str = ''  # of the ratio, unless it says something else
     higher: bool = False  # is more better?
+
+    @property
+    def external(self):
+        """Is the peer a program that is not ours?"""
+        return self.peer in (CLIENT_GO, 'beanstalkd', 'Redis')
+
+    def alone(self):
+        return replace(self, peer='', theirs=None)
 
 
 def size(n, quick):
@@ -42,6 +50,40 @@ def core(name, ours, theirs, value, goal, unit='ns/key', scale=1):
     return Row('core.' + name, unit, Side(('bench_core', ours, MILLION, 'DIR'), of), CLIENT_GO if theirs else '', peer, goal)
 
 
+def dispatch(hosts, peer, command, goal=''):
+    keys = size(*{1: (20000, 1000), 4: (40000, 2000), 16: (60000, 4000)}[hosts])
+    return Row(f'dispatch.product.{hosts}', 'keys/s', Side(('bench_dispatch', 'product', str(hosts), keys, 'DIR'), metric('rate')), peer,
+               Side((*command, str(hosts), keys, *(['DIR'] if command[0] == 'bench_peers' else [])), metric('rate')), goal, True)
+
+
+def dispatches(hosts):
+    return [dispatch(hosts, 'beanstalkd', ('bench_peers', 'beanstalkd'), '1'), dispatch(hosts, 'Redis', ('bench_peers', 'redis'), '1'),
+            dispatch(hosts, 'SEQPACKET', ('bench_floor', 'seqpacket')), dispatch(hosts, 'shared memory', ('bench_floor', 'shm'))]
+
+
+def latency(name, goal):
+    def us(printed):
+        return printed[name] / 1000
+    times = size(1000, 50)
+    return Row('latency.idle.' + name, 'us', Side(('bench_dispatch', 'latency', times, 'DIR'), us), 'SEQPACKET',
+               Side(('bench_floor', 'latency', times), us), goal)
+
+
+def scale(kind, n, quick, base, unit):
+    """Beside the same with few others: 1 is a cost that does not grow."""
+    def side(others, small):
+        return Side(('bench_scale', kind, size(others, small), 'DIR'), metric('cycle'))
+    return Row(f'scale.{kind}.{n}', 'CPU ns/key', side(n, quick), f'{base:,} {unit}', side(base, min(base, 100)), '1')
+
+
+def workers(hosts):
+    keys = size(5000, 500)
+
+    def side(n):
+        return Side(('bench_dispatch', 'workers', size(n, min(n, 8)), keys, 'DIR'), metric('broker-cpu'))
+    return Row(f'scale.workers.{hosts}', 'CPU ns/key', side(hosts), '1 worker', side(1), '1')
+
+
 ROWS = [
     core('cycle', 'cycle', 'cycle', 'cycle', '2, better 4'),
     core('cycle.64', 'cycle.64', 'cycle', 'cycle', '3, better 6'),
@@ -56,4 +98,11 @@ ROWS = [
     core('bytes.failing', 'bytes.failing', 'bytes.failing', 'bytes', '', 'bytes/key'),
     core('bytes.running', 'bytes.running', 'bytes.running', 'bytes', '', 'bytes/key'),
     core('recover', 'recover', None, 'recover', 'ours at most 50', 'ms', 1e-6),
+    *dispatches(1), *dispatches(4), *dispatches(16),
+    latency('p50', '0.67'),
+    latency('p99', '0.33'),
+    *[scale(kind, n, quick, 1000, 'keys') for kind in ('ready', 'waiting', 'other') for n, quick in
+      ((10000, 200), (100000, 500), (1000000, 2000))],
+    *[scale('running', n, n, 1, 'lease') for n in (16, 256)],
+    *[workers(n) for n in (16, 64, 256)],
 ]

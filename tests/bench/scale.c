@@ -1,0 +1,92 @@
+/* bench_scale KIND OTHERS DIR: what an operation costs for a few keys that come and go, while OTHERS are in the queue:
+ *
+ *   ready     OTHERS wait for a worker, in a lower band
+ *   waiting   OTHERS wait for their requeueAfter
+ *   other     OTHERS are ready in 63 other controllers
+ *   running   OTHERS are leased
+ *
+ * CPU time of this thread, so that what else the machine does counts less. */
+#include "bench.h"
+#include <stdio.h>
+#include <time.h>
+
+enum { HOT = 200, PASSES = 500, OTHER_CONTROLLERS = SHM_CONTROLLERS_MAX - 1 };
+
+static void fill(struct bench_queue *q, const struct bench_keys *others, const char *kind)
+{
+	bool ready = strcmp(kind, "ready") == 0, waiting = strcmp(kind, "waiting") == 0;
+	bool other = strcmp(kind, "other") == 0, running = strcmp(kind, "running") == 0;
+	uint16_t rows[OTHER_CONTROLLERS];
+	if (!ready && !waiting && !other && !running)
+		bench_fail("no kind is named %s", kind);
+	for (uint32_t i = 0; other && i < OTHER_CONTROLLERS; i++) {
+		char name[16];
+		bool new;
+		snprintf(name, sizeof(name), "other-%u", i);
+		BENCH_CHECK(workqueue_open(&q->wq, name, &rows[i], &new) == 0);
+		bench_queue_rules(q, rows[i]);
+	}
+	for (uint32_t i = 0; i < others->len; i++) {
+		int64_t now = bench_now();
+		struct wire_add_key key = bench_add_key(others, i);
+		struct workqueue_grant g;
+		struct wire_done done = BENCH_OK;
+		key.priority = ready ? -100 : 0;
+		bench_queue_add(q, other ? rows[i % OTHER_CONTROLLERS] : q->controller, &key, now);
+		if (waiting || running)
+			bench_queue_grant(q, &g, now);
+		done.requeue_after_ms = 3600000 + (int64_t)(i * UINT64_C(7919) % 1000000) * 3;
+		if (waiting)
+			bench_queue_done(q, &g, done, now);
+	}
+}
+
+static int64_t cpu_now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+int main(int argc, char **argv)
+{
+	bench_begin();
+	if (argc != 4)
+		bench_fail("usage: bench_scale KIND OTHERS DIR");
+	uint32_t n = bench_number(argv[2]);
+	struct bench_keys hot = bench_keys_new(HOT, n), others = bench_keys_new(n, 0);
+	struct bench_queue q;
+	bench_queue_open(&q, argv[3], false);
+	fill(&q, &others, argv[1]);
+	static struct workqueue_grant grants[HOT];
+	int64_t add = 0, grant = 0, done = 0;
+	for (uint32_t pass = 0; pass <= PASSES; pass++) {
+		int64_t now = bench_now(), begin = cpu_now();
+		bench_queue_tick(&q, now);
+		for (uint32_t i = 0; i < HOT; i++) {
+			struct wire_add_key key = bench_add_key(&hot, i);
+			bench_queue_add(&q, q.controller, &key, now);
+		}
+		int64_t added = cpu_now();
+		for (uint32_t i = 0; i < HOT; i++) {
+			bench_queue_grant(&q, &grants[i], now);
+			if (!bench_is_key(&hot, i, grants[i].namespace, grants[i].name))
+				bench_fail("hot key %u was granted as " SPAN_FMT, i,
+					   SPAN_ARG(grants[i].name));
+		}
+		int64_t granted = cpu_now();
+		for (uint32_t i = 0; i < HOT; i++)
+			bench_queue_done(&q, &grants[i], BENCH_OK, now);
+		int64_t end = cpu_now();
+		if (pass == 0) /* warms up */
+			continue;
+		add += added - begin;
+		grant += granted - added;
+		done += end - granted;
+	}
+	bench_print("add", (double)add / (HOT * PASSES));
+	bench_print("grant", (double)grant / (HOT * PASSES));
+	bench_print("done", (double)done / (HOT * PASSES));
+	bench_print("cycle", (double)(add + grant + done) / (HOT * PASSES));
+	bench_end();
+}

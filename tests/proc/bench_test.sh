@@ -1,0 +1,44 @@
+#!/bin/sh
+# ./dev bench queue, on small sizes and without the peers that must be installed: every measurement runs, finds what it expects in the
+# queue, and is a well-formed line.
+set -u
+out=$(mktemp) err=$(mktemp)
+trap 'rm -f "$out" "$err"' EXIT
+fail() {
+	tail -n 20 "$err"
+	echo "$1"
+	echo "0 passed, 1 failed"
+	exit 1
+}
+
+"$SRC/tests/bench/queue" --ours --quick --rounds 1 -o json >"$out" 2>"$err" || fail "a measurement failed"
+python3 - "$out" <<'EOF' || fail "not what a benchmark says"
+import json, sys
+def check(held, what):
+    if not held:
+        sys.exit(what)
+with open(sys.argv[1]) as f:
+    rows = [json.loads(line) for line in f]
+for r in rows:
+    check(list(r) == ['bench', 'unit', 'ours', 'peer', 'theirs', 'ratio', 'min', 'max', 'rounds'], f'fields: {r}')
+    check(r['ours'] > 0 and r['rounds'] == 1, f'values: {r}')
+    check((r['peer'] is None) == (r['ratio'] is None) and (r['peer'] is None or r['min'] == r['ratio'] == r['max']), f'ratio: {r}')
+names = {r['bench'] for r in rows}
+for name in ('core.cycle', 'core.cycle.64', 'core.cycle.1', 'core.duplicate', 'core.delay', 'core.bytes', 'core.recover', 'dispatch.product.1',
+             'dispatch.product.4', 'dispatch.product.16', 'latency.idle.p50', 'latency.idle.p99', 'scale.ready.1000000', 'scale.workers.256'):
+    check(name in names, f'{name} is missing')
+EOF
+
+"$SRC/tests/bench/queue" no.such.bench >"$out" 2>"$err" && fail "an unknown name is no error"
+grep -q 'no benchmark is named no.such.bench' "$err" || fail "an unknown name is not named"
+
+# An interrupted run leaves nothing behind.
+"$SRC/tests/bench/queue" --ours --rounds 50 core.recover >"$out" 2>"$err" &
+pid=$!
+i=0
+until grep -q '^round 1' "$err" || [ $i -ge 300 ]; do sleep 0.1; i=$((i + 1)); done
+kill -TERM $pid
+wait $pid
+[ $? = 143 ] || fail "an interrupted run did not end by the signal"
+ls -d /dev/shm/reconciled-bench."$pid".* >"$out" 2>/dev/null && fail "an interrupted run left its folder"
+echo "3 passed, 0 failed"
