@@ -144,11 +144,23 @@ static void acknowledge_hello(struct broker *b, void *token, bool known, const s
 		log_info("all keys wanted", LOG_I("controllers", n));
 }
 
+/* A host has one connection. What it asked over an earlier one, of which the end is not seen yet, is over: a key
+ * that is granted there would be leased to a host that never hears of it. */
+static void last_connection(struct broker *b, const struct peer *p)
+{
+	for (struct peer *other = b->peers.list; other; other = other->next)
+		if (other != p && other->host == p->host) {
+			broker_unpark(b, other);
+			other->known = false;
+		}
+}
+
 static void hello_from_host(struct broker *b, struct peer *p, const struct wire_hello *h, void *token,
 			    int64_t now)
 {
 	if (!watch_processes(b, p, h, token))
 		return;
+	last_connection(b, p);
 	copy_text(p->controller, sizeof(p->controller), h->loaded.at[0].controller);
 	copy_text(p->digest, sizeof(p->digest), h->loaded.at[0].digest);
 	bool known = settle_leases(b, p, h, now);

@@ -14,7 +14,7 @@ char run_dir[300], shm_dir[300], conf_dir[300], socket_path[400], log_path[400];
 
 static struct {
 	struct transport_client *client;
-	const char *controller, *digest, *instance;
+	const char *socket, *controller, *digest, *instance;
 	uint32_t jail;
 	uint64_t start, jail_start, incarnation;
 } me;
@@ -62,7 +62,7 @@ static void host_hello(const char *running)
 }
 
 /* hello [SLOT GENERATION] | poll | pollat INCARNATION | done SLOT GENERATION OUTCOME AFTER_MS DRAIN | raw HEX
- * | quit */
+ * | again (a second connection; the first stays open, and is not listened to) | quit */
 static bool host_command(char *line)
 {
 	unsigned long long slot, generation;
@@ -87,6 +87,8 @@ static bool host_command(char *line)
 						  .duration_us = 1234,
 						  .reason = span_of("Reason"),
 						  .message = span_of("the last line of stderr")}});
+	} else if (strcmp(line, "again") == 0) {
+		return transport_dial(me.socket, &me.client, NULL) == 0;
 	} else if (strncmp(line, "raw ", 4) == 0) {
 		char bytes[64];
 		size_t n = 0;
@@ -161,6 +163,7 @@ static int host_main(char **argv)
 	if (!process_die_with((pid_t)atoi(argv[2])))
 		return 1;
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	me.socket = argv[3];
 	me.controller = argv[4];
 	me.digest = argv[5];
 	me.instance = argv[6];
@@ -177,7 +180,7 @@ static int host_main(char **argv)
 	if (jail)
 		process_start_time(jail, &me.jail_start);
 	printf("JAIL %d\n", (int)jail);
-	if (transport_dial(argv[3], &me.client, NULL) < 0)
+	if (transport_dial(me.socket, &me.client, NULL) < 0)
 		return 1;
 	char line[256];
 	size_t len = 0;

@@ -293,6 +293,22 @@ static void without_a_jail_there_is_no_grant(void)
 	host_end(&other);
 }
 
+static void a_poll_of_an_earlier_connection_gets_no_key(void)
+{
+	struct host h = host_start("web", "web.1");
+	host_tell_it(&h, "poll");
+	host_tell_it(&h, "again");
+	EXPECT(&h, "CONNECTED");
+	host_tell_it(&h, "hello");
+	EXPECT(&h, "ACK 0");
+	CHECK(add("again")); /* which the first POLL must not get */
+	host_tell_it(&h, "poll");
+	EXPECT_GRANT(&h, "shop/again");
+	host_tell_it(&h, "done %llu %llu 0 -1 1", h.slot, h.generation);
+	EXPECT(&h, "DONE_ACK 0");
+	host_end(&h);
+}
+
 static void a_program_that_cannot_start_pauses_its_controller(void)
 {
 	struct host h = host_start("slow", "slow.1");
@@ -594,6 +610,7 @@ int main(int argc, char **argv)
 	a_frozen_host_is_killed_at_the_end_of_its_lease();
 	another_file_gets_no_keys();
 	without_a_jail_there_is_no_grant();
+	a_poll_of_an_earlier_connection_gets_no_key();
 	a_program_that_cannot_start_pauses_its_controller();
 	nonsense_is_refused_and_hurts_nobody();
 	files_change_while_it_runs();
