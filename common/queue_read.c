@@ -28,6 +28,13 @@ uint32_t shm_text_size(uint8_t block)
 	return block < SHM_BLOCK_COUNT ? sizes[block] : 0;
 }
 
+uint64_t shm_constants_check(const struct shm_queue_header *h)
+{
+	const size_t from = offsetof(struct shm_queue_header, hash_seed),
+		     to = offsetof(struct shm_queue_header, constants_check);
+	return shm_hash(0, (struct span){(const char *)h + from, to - from});
+}
+
 uint64_t shm_queue_layout_hash(void)
 {
 #define AT(type, field) offsetof(struct type, field), sizeof(((struct type *)0)->field)
@@ -142,6 +149,8 @@ uint64_t shm_queue_layout_hash(void)
 	    AT(shm_history_text, len),
 	    AT(shm_history_text, text),
 	    AT(shm_queue_header, next_generation),
+	    AT(shm_queue_header, generation_check),
+	    AT(shm_queue_header, constants_check),
 	    AT(shm_queue_header, hash_seed),
 	    AT(shm_queue_header, history_at),
 	    AT(shm_queue_header, history_entries),
@@ -193,7 +202,7 @@ static int look_at_directory(struct queue_reader *q)
 	uint32_t blocks = (uint32_t)MIN(q->region.mapped / SHM_BLOCK, (uint64_t)SHM_BLOCKS_MAX);
 	const uint8_t *directory = (const uint8_t *)q->region.at + SHM_DIRECTORY_AT;
 	for (; q->n_blocks < blocks; q->n_blocks++) {
-		uint8_t holds = __atomic_load_n(&directory[q->n_blocks], __ATOMIC_ACQUIRE);
+		uint8_t holds = shm_block_kind(__atomic_load_n(&directory[q->n_blocks], __ATOMIC_ACQUIRE));
 		if (holds == SHM_BLOCK_NONE)
 			break;
 		if (holds == SHM_BLOCK_SLOTS)
@@ -260,7 +269,8 @@ static int copy_text(struct queue_reader *q, uint32_t ref, char *out, size_t roo
 	if (at / SHM_BLOCK >= MIN(q->region.mapped / SHM_BLOCK, (uint64_t)SHM_BLOCKS_MAX))
 		return -EPROTO;
 	const uint8_t *directory = (const uint8_t *)q->region.at + SHM_DIRECTORY_AT;
-	uint32_t size = shm_text_size(__atomic_load_n(&directory[at / SHM_BLOCK], __ATOMIC_ACQUIRE));
+	uint32_t size =
+	    shm_text_size(shm_block_kind(__atomic_load_n(&directory[at / SHM_BLOCK], __ATOMIC_ACQUIRE)));
 	if (size == 0 || at % SHM_BLOCK % size != 0 || at % SHM_BLOCK + size > SHM_BLOCK)
 		return -EPROTO;
 	uint16_t len;
@@ -346,7 +356,7 @@ static int copy_cell(struct queue_reader *q, uint32_t ref, enum shm_block kind, 
 		return -EPROTO;
 	const uint8_t *directory = (const uint8_t *)q->region.at + SHM_DIRECTORY_AT;
 	if (at / SHM_BLOCK >= SHM_BLOCKS_MAX || at % SHM_BLOCK % cell || at % SHM_BLOCK + cell > SHM_BLOCK ||
-	    __atomic_load_n(&directory[at / SHM_BLOCK], __ATOMIC_ACQUIRE) != kind)
+	    shm_block_kind(__atomic_load_n(&directory[at / SHM_BLOCK], __ATOMIC_ACQUIRE)) != kind)
 		return -EPROTO;
 	memcpy(out, q->region.at + at, n);
 	return 0;

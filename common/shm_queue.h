@@ -24,7 +24,7 @@
 
 #define SHM_QUEUE_FILE	    "queue.shm"
 #define SHM_QUEUE_MAGIC	    UINT64_C(0x3155455545554352)
-#define SHM_QUEUE_VERSION   2
+#define SHM_QUEUE_VERSION   3
 #define SHM_BLOCK	    65536u
 #define SHM_BLOCKS_MAX	    32768u /* 2 GiB */
 #define SHM_CONTROLLERS_MAX 64u
@@ -318,11 +318,13 @@ _Static_assert(sizeof(struct shm_history_text) == sizeof(struct shm_history) &&
 /* ---- header ---- */
 
 struct shm_queue_header {
-	uint64_t next_generation; /* of the next grant */
+	uint64_t next_generation;  /* of the next grant */
+	uint64_t generation_check; /* ~next_generation: one that fell back would make old results count */
 	uint64_t
 	    hash_seed; /* of shm_key_hash() in this region: nobody can choose names that meet in one place */
 	uint64_t history_at; /* offset of the ring */
 	uint64_t history_entries;
+	uint64_t constants_check; /* shm_hash(0, ...) of the three before it, which never change */
 	/* number of the next entry; at a start the writer looks for the true one */
 	_Atomic uint64_t history_next;
 };
@@ -330,7 +332,7 @@ struct shm_queue_header {
 /* New images of what one transition touches. Complete when bytes is not 0; copying it again does no harm. Offsets
  * and lengths are multiples of 8. */
 struct shm_redo {
-	_Atomic uint32_t bytes; /* of the entries that follow; 0: nothing to do */
+	_Atomic uint32_t bytes; /* of the entries that follow, as shm_redo_mark(); 0: nothing to do */
 	uint32_t slot;		/* offset of the slot whose seq guards the change / 16; 0: none */
 	uint8_t entries[SHM_REDO_BYTES - 8]; /* {u32 offset, u32 length, bytes}... */
 };
@@ -343,6 +345,26 @@ struct shm_redo {
 _Static_assert(SHM_DIRECTORY_AT + SHM_BLOCKS_MAX <= SHM_BLOCK, "the directory ends in block 0");
 
 /* ---- both sides ---- */
+
+/* The directory's byte of a block that holds this: the kind and its complement, so that no single wrong bit makes another of
+ * it, nor something of 0. */
+static inline uint8_t shm_block_entry(uint8_t kind)
+{
+	return (uint8_t)(kind ? (kind & 15) | (~kind & 15) << 4 : 0);
+}
+/* Back again; SHM_BLOCK_COUNT: it is damaged. */
+static inline uint8_t shm_block_kind(uint8_t entry)
+{
+	return entry == shm_block_entry(entry & 15) ? entry & 15 : SHM_BLOCK_COUNT;
+}
+_Static_assert(SHM_BLOCK_COUNT <= 15, "a kind is 4 bits");
+/* What makes a redo record of so many bytes valid: likewise. */
+static inline uint32_t shm_redo_mark(uint32_t bytes)
+{
+	return bytes | (~bytes & 0xffff) << 16;
+}
+_Static_assert(SHM_REDO_BYTES < 65536, "its length is 16 bits");
+uint64_t shm_constants_check(const struct shm_queue_header *h);
 
 uint64_t shm_queue_layout_hash(void);
 /* Everything but the sizes, which only the writer chooses. */

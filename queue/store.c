@@ -61,7 +61,7 @@ void store_cells_push(struct store_cells *c, uint32_t cell)
 
 static uint8_t holds_of(const struct store *st, uint32_t ref)
 {
-	return directory_of(st)[(uint64_t)ref * SHM_REF_UNIT / SHM_BLOCK];
+	return shm_block_kind(directory_of(st)[(uint64_t)ref * SHM_REF_UNIT / SHM_BLOCK]);
 }
 
 void store_blocks_add(struct store_blocks *b, uint32_t block)
@@ -87,7 +87,7 @@ static int block_new(struct store *st, uint8_t holds, uint32_t *ret_block)
 			return -ENOSPC;
 		st->allocated = want;
 	}
-	__atomic_store_n(&directory_of(st)[st->blocks], holds, __ATOMIC_RELEASE);
+	__atomic_store_n(&directory_of(st)[st->blocks], shm_block_entry(holds), __ATOMIC_RELEASE);
 	stored(st);
 	*ret_block = st->blocks++;
 	return 0;
@@ -374,7 +374,8 @@ void store_put_controller(struct store *st, uint32_t index, const struct shm_con
 
 void store_put_generation(struct store *st, uint64_t next)
 {
-	put(st, SHM_HEADER_AT + offsetof(struct shm_queue_header, next_generation), &next, sizeof(next));
+	const uint64_t both[] = {next, ~next};
+	put(st, SHM_HEADER_AT + offsetof(struct shm_queue_header, next_generation), both, sizeof(both));
 }
 
 void store_release(struct store *st, uint32_t ref)
@@ -411,7 +412,7 @@ static inline void copy_entry(struct store *st, char *to, const uint8_t *from, u
 void store_apply(struct store *st)
 {
 	struct shm_redo *redo = redo_of(st);
-	uint32_t bytes = atomic_load_explicit(&redo->bytes, memory_order_acquire);
+	uint32_t bytes = atomic_load_explicit(&redo->bytes, memory_order_acquire) & 0xffff;
 	struct shm_slot *slot =
 	    redo->slot ? (struct shm_slot *)(void *)(st->at + (uint64_t)redo->slot * SHM_REF_UNIT) : NULL;
 	uint32_t odd = 0;
@@ -447,7 +448,7 @@ void store_commit(struct store *st)
 			 : (uint32_t)(slot_offset(st, st->change_slot) / SHM_REF_UNIT);
 	stored(st);
 	if (st->change_bytes) {
-		atomic_store_explicit(&redo->bytes, st->change_bytes, memory_order_release);
+		atomic_store_explicit(&redo->bytes, shm_redo_mark(st->change_bytes), memory_order_release);
 		stored(st);
 		store_apply(st);
 	}
@@ -536,11 +537,13 @@ int store_format(struct store *st, uint64_t history)
 			return rc;
 	}
 	struct shm_queue_header *h = (struct shm_queue_header *)(void *)(st->at + SHM_HEADER_AT);
-	h->next_generation = 1;
 	h->hash_seed = st->hash_seed;
 	h->history_at = SHM_HISTORY_AT;
 	h->history_entries = ring * (SHM_BLOCK / sizeof(struct shm_history));
+	h->constants_check = shm_constants_check(h);
 	atomic_store_explicit(&h->history_next, 1, memory_order_relaxed);
+	h->generation_check = ~UINT64_C(1);
+	h->next_generation = 1; /* last: it is made */
 	return 0;
 }
 

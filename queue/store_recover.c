@@ -7,6 +7,11 @@ static const uint8_t *directory_of(const struct store *st)
 	return (const uint8_t *)st->at + SHM_DIRECTORY_AT;
 }
 
+static uint8_t kind_of(const struct store *st, uint32_t block)
+{
+	return shm_block_kind(directory_of(st)[block]);
+}
+
 /* Which cells are named by a slot: a bit for each 16 bytes of the region, and one for each namespace. */
 struct named {
 	uint64_t *cells, *namespaces;
@@ -22,7 +27,7 @@ static int name_cell(const struct store *st, struct named *named, uint32_t ref, 
 	uint64_t at = (uint64_t)ref * SHM_REF_UNIT;
 	if (at / SHM_BLOCK >= st->blocks)
 		return err_set(err, -EBADMSG, "a reference leads outside (%u)", ref);
-	uint8_t holds = directory_of(st)[at / SHM_BLOCK];
+	uint8_t holds = kind_of(st, (uint32_t)(at / SHM_BLOCK));
 	bool right = kind == CELL_DETAIL   ? holds == SHM_BLOCK_DETAILS
 		     : kind == CELL_RECORD ? holds == SHM_BLOCK_RECORDS
 					   : shm_text_size(holds) != 0;
@@ -129,11 +134,12 @@ static int check_slot(struct store *st, struct named *named, uint32_t number, st
 static int recover_directory(struct store *st, struct err *err)
 {
 	uint64_t most = MIN(st->allocated / SHM_BLOCK, (uint64_t)SHM_BLOCKS_MAX);
-	for (st->blocks = 0; st->blocks < most && directory_of(st)[st->blocks] != SHM_BLOCK_NONE;
-	     st->blocks++) {
-		uint8_t holds = directory_of(st)[st->blocks];
+	for (st->blocks = 0; st->blocks < most && kind_of(st, st->blocks) != SHM_BLOCK_NONE; st->blocks++) {
+		uint8_t holds = kind_of(st, st->blocks);
 		if (holds >= SHM_BLOCK_COUNT || (holds == SHM_BLOCK_FIXED) != (st->blocks < 2))
-			return err_set(err, -EBADMSG, "block %u holds nothing known (%u)", st->blocks, holds);
+			return err_set(err, -EBADMSG,
+				       "the directory is damaged: block %u holds nothing known (0x%02x)",
+				       st->blocks, directory_of(st)[st->blocks]);
 		if (holds == SHM_BLOCK_SLOTS)
 			store_blocks_add(&st->slots, st->blocks);
 		if (holds == SHM_BLOCK_NAMESPACES)
@@ -146,17 +152,25 @@ static int recover_directory(struct store *st, struct err *err)
 	if (h->history_at != SHM_HISTORY_AT || ring % SHM_BLOCK || ring > st->allocated ||
 	    SHM_HISTORY_AT + ring > (uint64_t)st->blocks * SHM_BLOCK)
 		return err_set(err, -EBADMSG, "the history ring is outside");
+	for (uint32_t i = st->blocks; i < SHM_BLOCKS_MAX; i++) /* none is behind the first that is free */
+		if (directory_of(st)[i])
+			return err_set(
+			    err, -EBADMSG,
+			    "the directory is damaged: block %u holds 0x%02x, one before it is free", i,
+			    directory_of(st)[i]);
+	if (h->constants_check != shm_constants_check(h))
+		return err_set(err, -EBADMSG, "the header of the queue is damaged");
 	return 0;
 }
 
 static int recover_redo(struct store *st, struct err *err)
 {
 	struct shm_redo *redo = (struct shm_redo *)(void *)(st->at + SHM_REDO_AT);
-	uint32_t bytes = atomic_load_explicit(&redo->bytes, memory_order_acquire);
-	if (bytes == 0)
+	uint32_t mark = atomic_load_explicit(&redo->bytes, memory_order_acquire), bytes = mark & 0xffff;
+	if (mark == 0)
 		return 0;
 	uint64_t end = (uint64_t)st->blocks * SHM_BLOCK;
-	if (bytes > sizeof(redo->entries) || bytes % 8 ||
+	if (mark != shm_redo_mark(bytes) || bytes > sizeof(redo->entries) || bytes % 8 ||
 	    (uint64_t)redo->slot * SHM_REF_UNIT + sizeof(struct shm_slot) > end)
 		return err_set(err, -EBADMSG, "the redo record is damaged");
 	for (uint32_t at = 0; at < bytes;) {
@@ -178,7 +192,7 @@ static void recover_free(struct store *st, const struct named *named)
 		if (!(named->namespaces[i / 64] >> i % 64 & 1))
 			free_set_put(&st->free_namespaces, i);
 	for (uint32_t block = st->blocks; block-- > 2;) {
-		uint8_t holds = directory_of(st)[block];
+		uint8_t holds = kind_of(st, block);
 		uint32_t size = store_cell_size(holds);
 		for (uint32_t i = size ? SHM_BLOCK / size : 0; i-- > 0;) {
 			uint32_t ref =
@@ -194,6 +208,8 @@ int store_recover(struct store *st, struct err *err)
 	int rc = recover_directory(st, err);
 	if (rc == 0)
 		rc = recover_redo(st, err);
+	if (rc == 0 && store_header(st)->next_generation != ~store_header(st)->generation_check)
+		rc = err_set(err, -EBADMSG, "the number of the next lease is damaged");
 	if (rc < 0)
 		return rc;
 	store_history_find(st);

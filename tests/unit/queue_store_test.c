@@ -452,7 +452,7 @@ Test(store, cells_do_not_leak)
 	cr_assert(free_slots == store_slots(&l.store));
 	cr_assert(l.store.free_namespaces.len == store_namespaces(&l.store));
 	for (uint32_t b = 0; b < l.store.blocks; b++) {
-		uint8_t holds = ((uint8_t *)l.memory)[SHM_DIRECTORY_AT + b];
+		uint8_t holds = shm_block_kind(((uint8_t *)l.memory)[SHM_DIRECTORY_AT + b]);
 		if (holds == SHM_BLOCK_DETAILS)
 			free_details -= SHM_BLOCK / SHM_DETAIL_SIZE;
 		if (holds == SHM_BLOCK_RECORDS)
