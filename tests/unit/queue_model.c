@@ -1,0 +1,731 @@
+#include "queue_model.h"
+#include "wire.h"
+
+enum { BANDS = 4 };
+#define AGING	    (30 * NS_PER_S)
+#define A_CENTI	    (10 * NS_PER_MS)
+#define LEASE_EXTRA (35 * NS_PER_S) /* 30 s for writes, 5 s to be killed */
+#define KILL_AGAIN  (5 * NS_PER_S)
+
+void model_init(struct model *m, int names)
+{
+	*m = (struct model){.names = names, .n_keys = MODEL_CONTROLLERS * MODEL_NAMESPACES * names};
+	m->keys = xcalloc((size_t)m->n_keys, sizeof(*m->keys));
+}
+
+void model_free(struct model *m)
+{
+	free(m->keys);
+	*m = (struct model){0};
+}
+
+int model_controller_of(const struct model *m, int key)
+{
+	return key / m->names / MODEL_NAMESPACES;
+}
+
+int model_namespace_of(const struct model *m, int key)
+{
+	return key / m->names % MODEL_NAMESPACES;
+}
+
+static struct model_controller *controller_of(struct model *m, int key)
+{
+	return &m->controllers[model_controller_of(m, key)];
+}
+
+void model_open(struct model *m, int controller, const struct model_rules *rules)
+{
+	struct model_controller *c = &m->controllers[controller];
+	if (!c->open)
+		*c = (struct model_controller){.open = true};
+	c->configured = true;
+	c->rules = *rules;
+}
+
+int model_count(const struct model *m, int controller, enum model_state state)
+{
+	int n = 0;
+	for (int i = 0; i < m->n_keys; i++)
+		n += m->keys[i].state == state && model_controller_of(m, i) == controller;
+	return n;
+}
+
+static bool leased(const struct model_key *k)
+{
+	return k->state == MODEL_RUNNING || k->state == MODEL_DIRTY || k->state == MODEL_TIMED;
+}
+
+static int leases(const struct model *m, int controller)
+{
+	int n = 0;
+	for (int i = 0; i < m->n_keys; i++)
+		n += leased(&m->keys[i]) && model_controller_of(m, i) == controller;
+	return n;
+}
+
+/* ---- order ---- */
+
+static int band_of(int32_t priority)
+{
+	return priority > 0 ? 0 : priority == 0 ? 1 : priority > -100 ? 2 : 3;
+}
+
+/* A namespace that has nothing left is not in the round; one that has is, at the end when it is new. */
+static void turns_update(struct model *m, int controller)
+{
+	struct model_controller *c = &m->controllers[controller];
+	bool has[BANDS][MODEL_NAMESPACES] = {0};
+	for (int i = 0; i < m->n_keys; i++)
+		if (m->keys[i].state == MODEL_READY && model_controller_of(m, i) == controller)
+			has[band_of(m->keys[i].pending.priority)][model_namespace_of(m, i)] = true;
+	for (int b = 0; b < BANDS; b++) {
+		int kept = 0;
+		for (int i = 0; i < c->n_turn[b]; i++)
+			if (has[b][c->turn[b][i]]) {
+				has[b][c->turn[b][i]] = false;
+				c->turn[b][kept++] = c->turn[b][i];
+			}
+		for (int n = 0; n < MODEL_NAMESPACES; n++)
+			if (has[b][n])
+				c->turn[b][kept++] = n;
+		c->n_turn[b] = kept;
+	}
+}
+
+static bool earlier(const struct model_key *a, const struct model_key *b)
+{
+	return a->at != b->at ? a->at < b->at : a->order < b->order;
+}
+
+/* The one that is ready for the longest; of all namespaces: -1. */
+static int oldest(const struct model *m, int controller, int band, int namespace)
+{
+	int best = MODEL_NOBODY;
+	for (int i = 0; i < m->n_keys; i++) {
+		const struct model_key *k = &m->keys[i];
+		if (k->state == MODEL_READY && model_controller_of(m, i) == controller &&
+		    band_of(k->pending.priority) == band &&
+		    (namespace < 0 || model_namespace_of(m, i) == namespace) &&
+		    (best == MODEL_NOBODY || earlier(k, &m->keys[best])))
+			best = i;
+	}
+	return best;
+}
+
+static bool pause_lets(const struct model *m, int controller, int64_t now)
+{
+	const struct model_controller *c = &m->controllers[controller];
+	switch (c->pause) {
+	case MODEL_PAUSE_NONE:
+		return true;
+	case MODEL_PAUSE_THROTTLED:
+		return now >= c->pause_until;
+	case MODEL_PAUSE_START:
+	case MODEL_PAUSE_CRASHES:
+		return now >= c->pause_until && leases(m, controller) == 0;
+	}
+	return false;
+}
+
+int model_next_key(const struct model *m, int controller, int64_t now)
+{
+	const struct model_controller *c = &m->controllers[controller];
+	if (!c->configured || !pause_lets(m, controller, now) ||
+	    (c->rules.max_concurrent && leases(m, controller) >= (int)c->rules.max_concurrent))
+		return MODEL_NOBODY;
+	int best = -1;
+	int64_t best_at = 0;
+	for (int b = 0; b < BANDS; b++) {
+		int head = oldest(m, controller, b, -1);
+		if (head == MODEL_NOBODY)
+			continue;
+		int64_t at = m->keys[head].at + b * AGING;
+		if (best < 0 || at < best_at) {
+			best = b;
+			best_at = at;
+		}
+	}
+	return best < 0 ? MODEL_NOBODY : oldest(m, controller, best, c->turn[best][0]);
+}
+
+void model_restart(struct model *m)
+{
+	for (int i = 0; i < m->n_keys; i++)
+		m->keys[i].over_at = m->keys[i].lease_end;
+	/* The round begins with the namespace that waits for the longest. */
+	for (int controller = 0; controller < MODEL_CONTROLLERS; controller++)
+		for (int b = 0; b < BANDS; b++) {
+			struct model_controller *c = &m->controllers[controller];
+			for (int i = 1; i < c->n_turn[b]; i++)
+				for (int j = i; j > 0; j--) {
+					int x = oldest(m, controller, b, c->turn[b][j - 1]);
+					int y = oldest(m, controller, b, c->turn[b][j]);
+					if (!earlier(&m->keys[y], &m->keys[x]))
+						break;
+					int swap = c->turn[b][j];
+					c->turn[b][j] = c->turn[b][j - 1];
+					c->turn[b][j - 1] = swap;
+				}
+		}
+}
+
+/* ---- add ---- */
+
+static int32_t clamp_priority(int64_t p)
+{
+	return (int32_t)(p > 1000000 ? 1000000 : p < -1000000 ? -1000000 : p);
+}
+
+static void forget_crashes(struct model_key *k)
+{
+	k->n_crashes = k->in_window = 0;
+}
+
+static void backoff_anew(struct model_key *k)
+{
+	k->step = 0;
+	k->backoff_until = 0;
+}
+
+static void unpark(struct model_key *k)
+{
+	backoff_anew(k);
+	forget_crashes(k);
+}
+
+static void merge_cause(struct model_pending *p, const struct model_add *add, int64_t now)
+{
+	if (p->count == 0) {
+		p->first_cause = add->cause;
+		p->first_object = add->object;
+		p->last_object = 0;
+		p->added_at = now;
+	} else {
+		p->last_object = add->object;
+	}
+	p->last_cause = add->cause;
+	p->causes |= 1u << add->cause;
+	p->count += p->count < UINT16_MAX;
+}
+
+static void make_ready(struct model *m, struct model_key *k, int64_t now)
+{
+	k->order = ++m->order;
+	k->state = MODEL_READY;
+	k->wait = MODEL_WAIT_NONE;
+	k->at = now;
+}
+
+static void cancel(struct model_key *k)
+{
+	if (k->state == MODEL_WAITING &&
+	    (k->wait == MODEL_WAIT_ADD_AFTER || k->wait == MODEL_WAIT_REQUEUE_AFTER))
+		*k = (struct model_key){0};
+	else if (k->state == MODEL_TIMED) {
+		k->state = MODEL_RUNNING;
+		k->pending = (struct model_pending){.priority = k->leased.priority};
+	}
+}
+
+/* Where a key is to run again, does `at` take the place of `there`? */
+static bool moves(const struct model_add *add, int64_t at, int64_t there)
+{
+	return add->timer == MODEL_REPLACE ? at != there : at < there;
+}
+
+void model_add(struct model *m, const struct model_add *add, int64_t now)
+{
+	struct model_key *k = &m->keys[add->key];
+	struct model_controller *c = controller_of(m, add->key);
+	if (add->timer == MODEL_CANCEL) {
+		cancel(k);
+		return;
+	}
+	bool by_operator = add->cause == WIRE_CAUSE_OPERATOR, now_ready = false;
+	bool changed = add->changed || by_operator;
+	int32_t priority = clamp_priority(add->priority);
+	int64_t at = now + add->delay;
+	if (changed)
+		backoff_anew(k);
+	switch (k->state) {
+	case MODEL_NONE:
+		k->pending.priority = priority;
+		if (add->delay) {
+			k->state = MODEL_WAITING;
+			k->wait = MODEL_WAIT_ADD_AFTER;
+			k->at = at;
+		} else {
+			make_ready(m, k, now);
+		}
+		now_ready = true;
+		break;
+	case MODEL_READY:
+		if (priority > k->pending.priority) {
+			int from = band_of(k->pending.priority), to = band_of(priority);
+			if (from == to) {
+				k->pending.priority = priority;
+			} else if (now + to * AGING < k->at + from * AGING) {
+				k->pending.priority = priority;
+				k->at = now;
+			}
+		}
+		break;
+	case MODEL_WAITING:
+		k->pending.priority = MAX(k->pending.priority, priority);
+		if (!add->delay && (k->wait != MODEL_WAIT_THROTTLED || by_operator)) {
+			make_ready(m, k, now);
+			now_ready = true;
+		} else if (add->delay && moves(add, at, k->at) &&
+			   (k->wait != MODEL_WAIT_THROTTLED || by_operator || at > k->at)) {
+			k->at = at;
+			if (k->wait == MODEL_WAIT_REQUEUE_AFTER)
+				k->wait = MODEL_WAIT_ADD_AFTER;
+		}
+		break;
+	case MODEL_RUNNING:
+		k->state = add->delay ? MODEL_TIMED : MODEL_DIRTY;
+		k->at = at;
+		k->pending.priority = priority;
+		break;
+	case MODEL_TIMED:
+		k->pending.priority = MAX(k->pending.priority, priority);
+		if (!add->delay)
+			k->state = MODEL_DIRTY;
+		if (!add->delay || moves(add, at, k->at))
+			k->at = at;
+		break;
+	case MODEL_DIRTY:
+		k->pending.priority = MAX(k->pending.priority, priority);
+		break;
+	case MODEL_QUARANTINED:
+		k->pending.priority = MAX(k->pending.priority, priority);
+		if (changed && !add->delay) {
+			make_ready(m, k, now);
+			unpark(k);
+			now_ready = true;
+		} else if (changed && moves(add, at, k->at)) {
+			k->at = at;
+		}
+		break;
+	}
+	k->pending.changed |= changed;
+	merge_cause(&k->pending, add, now);
+	if (now_ready)
+		c->adds++;
+	else
+		c->merges++;
+	turns_update(m, model_controller_of(m, add->key));
+}
+
+/* ---- grant ---- */
+
+static void pause_clear(struct model_controller *c)
+{
+	c->pause = MODEL_PAUSE_NONE;
+	c->pause_since = c->pause_until = c->pause_delay = 0;
+	memset(c->crashed, 0, sizeof(c->crashed));
+	c->n_crashed = 0;
+}
+
+void model_grant(struct model *m, int key, uint64_t generation, int64_t now)
+{
+	struct model_key *k = &m->keys[key];
+	struct model_controller *c = controller_of(m, key);
+	int b = band_of(k->pending.priority), namespace = model_namespace_of(m, key);
+	k->state = MODEL_RUNNING;
+	k->leased = k->pending;
+	k->pending = (struct model_pending){.priority = k->leased.priority};
+	k->generation = generation;
+	k->granted_at = now;
+	k->deadline = now + c->rules.timeout;
+	k->lease_end = k->over_at = k->deadline + LEASE_EXTRA;
+	k->at = 0;
+	c->grants++;
+	/* Its turn is over: to the end of the round. */
+	for (int i = 0, at = 0; i < c->n_turn[b]; i++)
+		if (c->turn[b][i] != namespace)
+			c->turn[b][at++] = c->turn[b][i];
+	c->turn[b][c->n_turn[b] - 1] = namespace;
+	turns_update(m, model_controller_of(m, key));
+	if (c->pause == MODEL_PAUSE_THROTTLED)
+		pause_clear(c);
+	else if (c->pause != MODEL_PAUSE_NONE)
+		c->pause_until = now + c->pause_delay;
+}
+
+/* ---- the end of an attempt ---- */
+
+/* A bucket that fills by itself; it may be in debt by the longest delay. */
+static int64_t take_token(struct model_controller *c, int64_t now)
+{
+	if (c->rules.qps <= 0)
+		return 0;
+	int64_t token = (int64_t)((double)NS_PER_S / c->rules.qps), full = token * c->rules.burst;
+	if (!c->bucket_used)
+		c->credit = full;
+	else
+		c->credit = MIN(full, c->credit + (now - c->credit_at));
+	c->bucket_used = true;
+	c->credit_at = now;
+	c->credit = MAX(c->credit - token, -c->rules.max_delay);
+	return MAX(-c->credit, (int64_t)0);
+}
+
+/* Bounds of the delay before another attempt. */
+static void limited(struct model_controller *c, struct model_key *k, bool free, int64_t now,
+		    struct model_end *e)
+{
+	if (k->step == 0 || k->granted_at >= k->backoff_until)
+		k->step++;
+	const struct model_rules *r = &c->rules;
+	long double exact = (long double)r->base_delay;
+	for (uint32_t i = 1; i < k->step && exact < (long double)r->max_delay; i++)
+		exact *= 2;
+	int64_t delay = exact > (long double)r->max_delay ? r->max_delay : (int64_t)exact;
+	int64_t spread = (int64_t)((double)delay * r->jitter);
+	int64_t token = free ? 0 : take_token(c, now);
+	e->least = MIN(MAX(MIN(delay, r->max_delay - spread), token), r->max_delay);
+	e->most = MIN(MAX(MIN(delay + spread, r->max_delay), token), r->max_delay);
+	e->limited = true;
+}
+
+static bool one_crash_too_many(const struct model_rules *r, struct model_key *k, int64_t now)
+{
+	int64_t at = now / A_CENTI;
+	if (r->crashes > MODEL_CRASHES_KEPT) {
+		if (k->in_window == 0 || (at - k->window) * A_CENTI > r->within) {
+			k->window = at;
+			k->in_window = 0;
+		}
+		return ++k->in_window >= r->crashes;
+	}
+	memmove(k->crashes + 1, k->crashes, (MODEL_CRASHES_KEPT - 1) * sizeof(k->crashes[0]));
+	k->crashes[0] = at;
+	k->n_crashes = MIN(k->n_crashes + 1, (uint32_t)MODEL_CRASHES_KEPT);
+	return r->crashes && k->n_crashes >= r->crashes &&
+	       (at - k->crashes[r->crashes - 1]) * A_CENTI <= r->within;
+}
+
+static void forgiven(struct model_key *k)
+{
+	k->attempt = k->conflicts = 0;
+	unpark(k);
+}
+
+static struct model_end waits(enum model_wait why, int64_t delay)
+{
+	return (struct model_end){.to = MODEL_WAITING, .wait = why, .least = delay, .most = delay};
+}
+
+/* What the outcome alone asks for; READY: back at once as it was, QUARANTINED: parked. */
+static struct model_end outcome(struct model_controller *c, struct model_key *k, const struct model_done *d,
+				int64_t now)
+{
+	const int64_t minute = 60 * NS_PER_S;
+	bool dirty = k->state == MODEL_DIRTY;
+	struct model_end e = waits(MODEL_WAIT_BACKOFF, 0);
+	switch ((enum wire_outcome)d->outcome) {
+	case WIRE_OUTCOME_OK:
+		if (d->asked) {
+			forgiven(k);
+			return waits(MODEL_WAIT_REQUEUE_AFTER, d->asked);
+		}
+		if (!d->requeue) {
+			forgiven(k);
+			return (struct model_end){.to = MODEL_NONE};
+		}
+		k->attempt = k->conflicts = 0;
+		e.wait = MODEL_WAIT_REQUEUE;
+		limited(c, k, dirty, now, &e);
+		return e;
+	case WIRE_OUTCOME_TRANSIENT:
+	case WIRE_OUTCOME_PROTOCOL_ERROR:
+	case WIRE_OUTCOME_TIMEOUT:
+	case WIRE_OUTCOME_CRASHED:
+	case WIRE_OUTCOME_OOM_KILLED:
+		k->attempt++;
+		k->conflicts = 0;
+		limited(c, k, dirty, now, &e);
+		e.least = MAX(e.least, d->asked);
+		e.most = MAX(e.most, d->asked);
+		if (d->outcome != WIRE_OUTCOME_TRANSIENT && d->outcome != WIRE_OUTCOME_PROTOCOL_ERROR &&
+		    one_crash_too_many(&c->rules, k, now) && !k->pending.changed)
+			return (struct model_end){
+			    .to = MODEL_QUARANTINED, .least = c->rules.park_for, .most = c->rules.park_for};
+		return e;
+	case WIRE_OUTCOME_TERMINAL:
+		forgiven(k);
+		return (struct model_end){.to = MODEL_NONE};
+	case WIRE_OUTCOME_NOT_READY:
+		k->conflicts = 0;
+		return waits(MODEL_WAIT_NOT_READY, d->asked ? d->asked : minute);
+	case WIRE_OUTCOME_THROTTLED:
+		k->conflicts = 0;
+		return waits(MODEL_WAIT_THROTTLED, d->asked ? d->asked : minute);
+	case WIRE_OUTCOME_CONFLICT:
+		k->conflicts++;
+		e = waits(MODEL_WAIT_CONFLICT, 0);
+		e.most = MIN((100 * (int64_t)NS_PER_MS) << MIN(k->conflicts - 1, 10u), 5 * NS_PER_S);
+		e.least = e.most / 2;
+		return e;
+	case WIRE_OUTCOME_WORKER_LOST:
+	case WIRE_OUTCOME_EXEC_FAILED:
+	case WIRE_OUTCOME_START_FAILED:
+	case WIRE_OUTCOME_CANCELLED:
+	case WIRE_OUTCOME_COUNT:
+		break;
+	}
+	return (struct model_end){.to = MODEL_READY};
+}
+
+static bool returned(const struct model_done *d)
+{
+	return d->outcome == WIRE_OUTCOME_WORKER_LOST || d->outcome == WIRE_OUTCOME_EXEC_FAILED ||
+	       d->outcome == WIRE_OUTCOME_START_FAILED || d->outcome == WIRE_OUTCOME_CANCELLED;
+}
+
+struct model_end model_plan(struct model *m, int key, const struct model_done *d, int64_t now)
+{
+	struct model_key *k = &m->keys[key];
+	if (k->state == MODEL_TIMED && k->at <= now)
+		k->state = MODEL_DIRTY;
+	struct model_end e = outcome(controller_of(m, key), k, d, now);
+	e.attempt = k->attempt;
+	e.backoff_least = e.least;
+	e.backoff_most = e.most;
+	bool throttled = e.wait == MODEL_WAIT_THROTTLED;
+	if (e.to == MODEL_READY || e.to == MODEL_QUARANTINED)
+		return e;
+	if (k->state == MODEL_DIRTY && !throttled) {
+		e.to = MODEL_READY;
+		e.wait = MODEL_WAIT_NONE;
+		e.least = e.most = 0;
+	}
+	if (k->state == MODEL_TIMED && !throttled) {
+		/* The earlier of what it was added for and what its outcome asks for. */
+		int64_t left = k->at - now;
+		if (e.to == MODEL_NONE || (left < e.least && e.wait == MODEL_WAIT_REQUEUE_AFTER))
+			e.wait = MODEL_WAIT_ADD_AFTER;
+		e.least = e.to == MODEL_NONE ? left : MIN(e.least, left);
+		e.most = e.to == MODEL_NONE ? left : MIN(e.most, left);
+		e.to = MODEL_WAITING;
+	}
+	return e;
+}
+
+static void pause_begin(struct model_controller *c, enum model_pause why, int64_t delay, int64_t now)
+{
+	c->pause = why;
+	c->pause_since = now;
+	c->pause_delay = delay;
+	c->pause_until = now + delay;
+}
+
+static void pause_ended(struct model *m, int key, const struct model_done *d, int64_t until, int64_t now)
+{
+	struct model_controller *c = controller_of(m, key);
+	const struct model_key *k = &m->keys[key];
+	int local = key % (m->names * MODEL_NAMESPACES);
+	switch ((enum wire_outcome)d->outcome) {
+	case WIRE_OUTCOME_EXEC_FAILED:
+	case WIRE_OUTCOME_START_FAILED:
+		if (c->pause != MODEL_PAUSE_START) {
+			pause_begin(c, MODEL_PAUSE_START, NS_PER_S, now);
+		} else if (k->granted_at > c->pause_since) { /* a probe, not one that was out already */
+			int64_t since = c->pause_since;
+			pause_begin(c, MODEL_PAUSE_START, MIN(c->pause_delay * 2, 60 * NS_PER_S), now);
+			c->pause_since = since;
+		}
+		break;
+	case WIRE_OUTCOME_CRASHED:
+	case WIRE_OUTCOME_TIMEOUT:
+	case WIRE_OUTCOME_OOM_KILLED:
+		if (c->pause == MODEL_PAUSE_START)
+			pause_clear(c);
+		if (c->crashed[local] || c->n_crashed == 10)
+			break;
+		c->crashed[local] = true;
+		if (++c->n_crashed == 10 && c->pause == MODEL_PAUSE_NONE)
+			pause_begin(c, MODEL_PAUSE_CRASHES, 60 * NS_PER_S, now);
+		break;
+	case WIRE_OUTCOME_PROTOCOL_ERROR:
+		if (c->pause == MODEL_PAUSE_START)
+			pause_clear(c);
+		break;
+	case WIRE_OUTCOME_OK:
+		memset(c->crashed, 0, sizeof(c->crashed));
+		c->n_crashed = 0;
+		if (c->pause != MODEL_PAUSE_THROTTLED)
+			pause_clear(c);
+		break;
+	case WIRE_OUTCOME_TRANSIENT:
+	case WIRE_OUTCOME_NOT_READY:
+	case WIRE_OUTCOME_THROTTLED:
+	case WIRE_OUTCOME_CONFLICT:
+	case WIRE_OUTCOME_TERMINAL:
+		if (c->pause == MODEL_PAUSE_START || c->pause == MODEL_PAUSE_CRASHES)
+			pause_clear(c);
+		if (until > now && (c->pause == MODEL_PAUSE_NONE || until > c->pause_until))
+			pause_begin(c, MODEL_PAUSE_THROTTLED, until - now, now);
+		break;
+	case WIRE_OUTCOME_WORKER_LOST:
+	case WIRE_OUTCOME_CANCELLED:
+	case WIRE_OUTCOME_COUNT:
+		break;
+	}
+}
+
+/* As controller-runtime counts. */
+static int result_of(const struct model_done *d)
+{
+	switch ((enum wire_outcome)d->outcome) {
+	case WIRE_OUTCOME_OK:
+		return d->asked ? 3 : d->requeue ? 2 : 0;
+	case WIRE_OUTCOME_NOT_READY:
+	case WIRE_OUTCOME_THROTTLED:
+		return 3;
+	case WIRE_OUTCOME_CONFLICT:
+		return 2;
+	case WIRE_OUTCOME_TRANSIENT:
+	case WIRE_OUTCOME_PROTOCOL_ERROR:
+	case WIRE_OUTCOME_TIMEOUT:
+	case WIRE_OUTCOME_CRASHED:
+	case WIRE_OUTCOME_OOM_KILLED:
+	case WIRE_OUTCOME_TERMINAL:
+		return 1;
+	case WIRE_OUTCOME_WORKER_LOST:
+	case WIRE_OUTCOME_EXEC_FAILED:
+	case WIRE_OUTCOME_START_FAILED:
+	case WIRE_OUTCOME_CANCELLED:
+	case WIRE_OUTCOME_COUNT:
+		break;
+	}
+	return -1;
+}
+
+/* What was pending at the grant comes back, before what came since. */
+static void give_back(struct model_key *k)
+{
+	struct model_pending *p = &k->pending, *was = &k->leased;
+	if (k->state == MODEL_RUNNING) {
+		*p = *was;
+		return;
+	}
+	p->priority = MAX(p->priority, was->priority);
+	p->added_at = was->added_at;
+	p->changed |= was->changed;
+	p->causes |= was->causes;
+	if (was->count) {
+		p->last_object = p->count > 1 ? p->last_object : p->first_object;
+		p->first_cause = was->first_cause;
+		p->first_object = was->first_object;
+	}
+	p->count = MIN(p->count + was->count, (uint32_t)UINT16_MAX);
+}
+
+void model_ended(struct model *m, int key, const struct model_done *d, const struct model_end *e,
+		 int64_t delay, int64_t backoff, int64_t now)
+{
+	struct model_key *k = &m->keys[key];
+	struct model_controller *c = controller_of(m, key);
+	bool pending = k->state != MODEL_RUNNING;
+	if (e->limited)
+		k->backoff_until = now + backoff;
+	int64_t until = d->pause_controller && e->wait == MODEL_WAIT_THROTTLED ? now + delay : 0;
+	pause_ended(m, key, d, until, now);
+	c->outcomes[d->outcome]++;
+	if (result_of(d) >= 0)
+		c->results[result_of(d)]++;
+	k->last_outcome = d->outcome;
+	if (returned(d)) {
+		give_back(k);
+	} else if (!(d->outcome == WIRE_OUTCOME_TERMINAL ||
+		     (d->outcome == WIRE_OUTCOME_OK && !d->asked && !d->requeue))) {
+		int32_t priority = d->has_priority ? clamp_priority(d->priority) : k->leased.priority;
+		k->pending.priority = pending ? MAX(k->pending.priority, priority) : priority;
+	}
+	k->state = e->to;
+	k->wait = e->wait;
+	k->at = now + delay;
+	if (!k->pending.added_at)
+		k->pending.added_at = now;
+	k->leased = (struct model_pending){0};
+	k->generation = 0;
+	k->lease_end = k->over_at = 0;
+	if (e->to == MODEL_QUARANTINED)
+		c->quarantines++;
+	if (e->to == MODEL_WAITING && e->limited)
+		c->retries++;
+	if (e->to == MODEL_NONE)
+		*k = (struct model_key){0};
+	turns_update(m, model_controller_of(m, key));
+}
+
+/* ---- time ---- */
+
+int64_t model_due(const struct model *m, int key)
+{
+	const struct model_key *k = &m->keys[key];
+	if (leased(k))
+		return k->over_at;
+	return k->state == MODEL_WAITING || k->state == MODEL_QUARANTINED ? k->at : INT64_MAX;
+}
+
+int64_t model_next_time(const struct model *m, int64_t now)
+{
+	int64_t next = INT64_MAX;
+	for (int i = 0; i < m->n_keys; i++)
+		next = MIN(next, model_due(m, i));
+	for (int i = 0; i < MODEL_CONTROLLERS; i++) {
+		const struct model_controller *c = &m->controllers[i];
+		if (c->configured && c->pause != MODEL_PAUSE_NONE && c->pause_until > now)
+			next = MIN(next, c->pause_until);
+	}
+	return next;
+}
+
+void model_tick(struct model *m, int key, int64_t now)
+{
+	struct model_key *k = &m->keys[key];
+	if (leased(k)) {
+		k->over_at = now + KILL_AGAIN;
+		return;
+	}
+	if (k->state == MODEL_QUARANTINED)
+		unpark(k);
+	make_ready(m, k, now);
+	turns_update(m, model_controller_of(m, key));
+}
+
+/* ---- controllers ---- */
+
+int model_drop(struct model *m, int controller)
+{
+	int dropped = 0;
+	for (int i = 0; i < m->n_keys; i++) {
+		struct model_key *k = &m->keys[i];
+		if (model_controller_of(m, i) != controller || k->state == MODEL_NONE || leased(k))
+			continue;
+		*k = (struct model_key){0};
+		dropped++;
+	}
+	struct model_controller *c = &m->controllers[controller];
+	c->configured = false;
+	if (leases(m, controller) == 0)
+		*c = (struct model_controller){0};
+	turns_update(m, controller);
+	return dropped;
+}
+
+void model_clear(struct model *m, int key, int64_t now)
+{
+	unpark(&m->keys[key]);
+	make_ready(m, &m->keys[key], now);
+	turns_update(m, model_controller_of(m, key));
+}
+
+void model_unpause(struct model *m, int controller)
+{
+	pause_clear(&m->controllers[controller]);
+}
