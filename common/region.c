@@ -384,8 +384,11 @@ bool region_has_writer(const struct region *r)
 bool region_in_place(const struct region *r)
 {
 	struct stat by_fd, by_path;
+	/* The size before the header: what is behind the end of the file cannot be read. */
 	return fstat(r->fd, &by_fd) == 0 && stat(r->path, &by_path) == 0 && by_fd.st_ino == by_path.st_ino &&
-	       by_fd.st_dev == by_path.st_dev;
+	       by_fd.st_dev == by_path.st_dev && by_fd.st_size >= (off_t)REGION_PAGE &&
+	       (uint64_t)by_fd.st_size >=
+		   atomic_load_explicit(&region_header(r)->allocated, memory_order_relaxed);
 }
 
 void region_done(struct region *r)

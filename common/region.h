@@ -66,7 +66,8 @@ int region_read(const char *path, const struct region_spec *spec, struct region 
 int region_remap(struct region *r);
 /* Reader: is some writer holding the lock now? */
 bool region_has_writer(const struct region *r);
-/* Writer: is the file still where others look for it? Nobody of ours deletes it, but a person or a cleaner may. */
+/* Writer: is the file still where others look for it, and as long as it was? Nobody of ours deletes or cuts it, but a person
+ * or a cleaner may. */
 bool region_in_place(const struct region *r);
 void region_done(struct region *r); /* unmaps; keeps the file */
 
