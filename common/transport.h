@@ -29,7 +29,9 @@ enum {
 };
 
 struct transport_peer {
-	uint32_t pipe; /* identity of the connection; never used again within a process */
+	/* Identity of the connection; never used again within a process. Of a server: no two connections that are not GONE have the
+	 * same remainder of TRANSPORT_PEERS_MAX. */
+	uint32_t pipe;
 	pid_t pid;
 	uid_t uid;
 };
@@ -93,6 +95,8 @@ void transport_client_free(struct transport_client *c);
 /* Readable: call transport_client_next until TRANSPORT_NOTHING. Ask for it before each wait: it is another one when the
  * connection is. */
 int transport_client_fd(const struct transport_client *c);
+/* The caller's poll found that descriptor readable: saves transport_client_next the question, a system call. Optional. */
+void transport_client_woke(struct transport_client *c);
 const char *transport_client_path(const struct transport_client *c);
 
 struct transport_reply {

@@ -13,6 +13,7 @@ struct transport_client {
 	/* The epoll holds the timer, and the stream while more than its bytes is waited for: else the user waits for the stream
 	 * itself, which wakes him sooner than through an epoll. */
 	int epoll, timer;
+	bool woke;	/* there are bytes: nobody has to ask */
 	bool asked;	/* what there is, since the last TRANSPORT_NOTHING */
 	bool connected; /* the user knows */
 	bool broken;	/* of no more use; the timer says it */
@@ -189,15 +190,22 @@ static enum transport_event_type client_ready(struct transport_client *c, const 
 	return n > 0 || n == -EAGAIN ? TRANSPORT_NOTHING : client_lost(c);
 }
 
+void transport_client_woke(struct transport_client *c)
+{
+	c->woke = true;
+}
+
 /* What there is now, if anything. */
 static bool client_ask(struct transport_client *c, struct epoll_event *ret)
 {
 	int fd = transport_client_fd(c);
+	bool woke = c->woke;
+	c->woke = false;
 	if (fd == c->epoll)
 		return epoll_wait(c->epoll, ret, 1, 0) == 1;
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	*ret = (struct epoll_event){.events = EPOLLIN, .data.u32 = EVENT_STREAM};
-	return poll(&p, 1, 0) == 1;
+	return woke || poll(&p, 1, 0) == 1;
 }
 
 enum transport_event_type transport_client_next(struct transport_client *c, struct transport_reply *ret)

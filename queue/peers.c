@@ -2,10 +2,8 @@
 
 struct peer *peers_find(struct peers *ps, uint32_t pipe)
 {
-	for (struct peer *p = ps->list; p; p = p->next)
-		if (p->pipe == pipe)
-			return p;
-	return NULL;
+	struct peer *p = ps->slots[pipe % TRANSPORT_PEERS_MAX];
+	return p && p->pipe == pipe ? p : NULL;
 }
 
 struct peer *peers_add(struct peers *ps, uint32_t pipe, pid_t pid)
@@ -16,7 +14,7 @@ struct peer *peers_add(struct peers *ps, uint32_t pipe, pid_t pid)
 	p->since = clock_realtime_ns() / NS_PER_S;
 	p->next = ps->list;
 	ps->list = p;
-	ps->len++;
+	ps->slots[pipe % TRANSPORT_PEERS_MAX] = p;
 	return p;
 }
 
@@ -26,7 +24,7 @@ void peers_remove(struct peers *ps, struct peer *p)
 		if (*at != p)
 			continue;
 		*at = p->next;
-		ps->len--;
+		ps->slots[p->pipe % TRANSPORT_PEERS_MAX] = NULL;
 		free(p);
 		return;
 	}

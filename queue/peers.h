@@ -25,7 +25,8 @@ TAILQ_HEAD(peer_list, peer);
 
 struct peers {
 	struct peer *list;
-	size_t len;
+	struct peer *
+	    slots[TRANSPORT_PEERS_MAX]; /* at pipe % TRANSPORT_PEERS_MAX: transport.h gives no two the same */
 };
 
 struct peer *peers_find(struct peers *ps, uint32_t pipe); /* NULL */

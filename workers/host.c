@@ -279,7 +279,8 @@ static void wait_for_something(struct host *h)
 		int64_t left = wake - clock_boottime_ns();
 		timeout = left <= 0 ? 0 : (int)MIN(left / NS_PER_MS + 1, INT64_C(60000));
 	}
-	poll(fds, (nfds_t)n, timeout);
+	if (poll(fds, (nfds_t)n, timeout) > 0 && h->link_open && fds[1].revents)
+		transport_client_woke(h->link.client);
 }
 
 /* Everything that can be done now. An answer that comes while a state acts is seen by the state before

@@ -429,6 +429,7 @@ static void module_trip(struct session *s)
 	     (type = transport_client_next(s->way, &reply)) != TRANSPORT_REQUEST;) {
 		must(type == TRANSPORT_NOTHING, "connection");
 		wait_readable(transport_client_fd(s->way));
+		transport_client_woke(s->way);
 	}
 	must(reply.request == id && reply.bytes.len == MESSAGE, "answer");
 	memcpy(s->message, reply.bytes.at, MESSAGE);

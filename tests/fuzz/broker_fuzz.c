@@ -479,7 +479,7 @@ static void end(void)
 	while (b->leases.len)
 		lease_remove(&b->leases, &b->leases.at[0]);
 	roster_done(&b->roster);
-	FUZZ_CHECK(!b->procs.list && !b->peers.len, "somebody is still known");
+	FUZZ_CHECK(!b->procs.list && !b->peers.list, "somebody is still known");
 	free(b->leases.at);
 	b->reports.len = 0;
 	buf_done(&b->out);
