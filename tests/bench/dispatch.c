@@ -62,7 +62,8 @@ static void receive_message(struct transport_client *c, struct wire *ret)
 	enum transport_event_type type;
 	while ((type = transport_client_next(c, &reply)) == TRANSPORT_NOTHING) {
 		struct pollfd p = {.fd = transport_client_fd(c), .events = POLLIN};
-		poll(&p, 1, -1);
+		if (poll(&p, 1, -1) == 1)
+			transport_client_woke(c); /* as the host does */
 	}
 	if (type != TRANSPORT_REQUEST)
 		bench_fail("the broker is gone");
