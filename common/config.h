@@ -94,7 +94,9 @@ struct config_controller {
 	size_t watch_count;
 	bool input_children, input_related, input_reasons;
 	struct config_reconciler reconciler;
-	uint32_t workers;
+	uint32_t workers;	 /* processes to start: the number, or max */
+	bool workers_elastic;	 /* {min, max}: only as many are awake as are needed */
+	uint32_t workers_min;	 /* of these */
 	uint32_t max_concurrent; /* 0: as many as hosts are connected */
 	int64_t reconciliation_timeout_ns;
 	int64_t base_delay_ns, max_delay_ns;
@@ -114,6 +116,7 @@ struct config_controller {
 struct config_main {
 	char *kubeconfig;		     /* absolute; NULL: not given */
 	uint64_t queue_budget, cache_budget; /* bytes of each region at most */
+	uint32_t max_concurrent;	     /* keys at a time over all controllers; 0: no limit */
 };
 
 struct config {

@@ -362,12 +362,16 @@ READ(config_read_without)
 READ(config_read_workers)
 {
 	struct config_controller *c = base;
-	if (n->type == YAML_MAPPING)
-		config_complain(
-		    r, n,
-		    "{min, max} is not supported by this version; allowed: a whole number from 1 to 256");
-	else
+	size_t fatal = r->errors->fatal;
+	if (n->type != YAML_MAPPING) {
 		config_u32(r, n, (uint32_t)k->min, (uint32_t)k->max, &c->workers);
+		return;
+	}
+	c->workers_elastic = true;
+	config_section(r, k->path, n, base);
+	if (r->errors->fatal == fatal && c->workers_min > c->workers)
+		config_complain(r, n, "found min %u above max %u; allowed: min is at most max",
+				c->workers_min, c->workers);
 }
 
 /* ---- reconciled.yaml ---- */

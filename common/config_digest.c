@@ -84,6 +84,7 @@ static void put_controller(struct buf *b, const struct config_controller *c)
 	put_number(b, c->input_reasons);
 	put_reconciler(b, &c->reconciler);
 	put_number(b, c->workers);
+	put_number(b, c->workers_elastic ? c->workers_min : UINT32_MAX);
 	put_number(b, c->max_concurrent);
 	put_number(b, (uint64_t)c->reconciliation_timeout_ns);
 	put_number(b, (uint64_t)c->base_delay_ns);

@@ -59,7 +59,8 @@ static void controller_add(struct loader *l, struct config_reader *r, struct con
 		}
 	}
 	if (config->count == CONFIG_CONTROLLERS_MAX) {
-		config_complain(r, r->name_node, "more than %d controllers", CONFIG_CONTROLLERS_MAX);
+		config_complain(r, r->name_node, "more than %d controllers: this one is left out",
+				CONFIG_CONTROLLERS_MAX);
 		config_controller_done(c);
 		return;
 	}

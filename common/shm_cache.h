@@ -123,6 +123,9 @@ struct cache_header {				  /* at REGION_PAGE */
 	_Atomic uint32_t areas;
 	uint64_t outbox; /* offset; 0: not yet made */
 	uint64_t outbox_entries;
+	/* CLOCK_BOOTTIME ns: until then this host leads; without any message nothing is granted and no write starts
+	 * afterwards. 0: leader election is off. */
+	_Atomic int64_t lead_until;
 	_Atomic uint64_t segment_file[CACHE_SEGMENTS]; /* N of cache-N.seg; 0: none */
 	_Atomic uint64_t extent[CACHE_EXTENTS];	       /* offset of CACHE_EXTENT_SLOTS slots */
 	struct cache_area area[CACHE_AREAS];
@@ -244,6 +247,7 @@ static inline struct region_spec cache_region_spec(void)
 				 offsetof(struct cache_outbox_entry, text),
 				 offsetof(struct cache_header, table),
 				 offsetof(struct cache_header, extent),
+				 offsetof(struct cache_header, lead_until),
 				 offsetof(struct cache_table, name),
 				 CACHE_UNIT,
 				 CACHE_TABLE_BITS};

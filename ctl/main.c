@@ -30,6 +30,10 @@ static const struct ctl_command commands[] = {
     {"drain", "CONTROLLER [--timeout TIME]", "pause a controller and wait until nothing of it runs",
      drain_run,
      "It stays paused. Exit status 1 when the time is over, or when somebody resumes it meanwhile."},
+    {"scale", "CONTROLLER N|auto", "how many of the connected workers are awake", scale_run,
+     "The others sleep: their program is stopped and they get no keys. It stays so until the controller's "
+     "file changes, or "
+     "`auto`:\nas many as its file says."},
     {"quarantine", "list [CONTROLLER] | clear CONTROLLER|CONTROLLER/NAMESPACE/NAME",
      "keys that are parked because they crash; let them out", quarantine_run,
      "`list` reads shared memory, as `queue` does. `clear` lets one key out, or all of a controller: they "

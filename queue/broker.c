@@ -193,8 +193,8 @@ int broker_open(struct broker *b, const struct program *program, bool follows, s
 {
 	*b =
 	    (struct broker){.program = program, .epoll = -1, .signals = -1, .out = {.limit = WIRE_MAX_BYTES}};
-	for (size_t i = 0; i < SHM_CONTROLLERS_MAX; i++)
-		TAILQ_INIT(&b->parked[i]);
+	crews_init(b);
+	lead_init(&b->lead, program->region_dir);
 	b->started = clock_boottime_ns();
 	b->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (b->epoll < 0)
@@ -312,10 +312,16 @@ static void read_signals(struct broker *b, int64_t now)
 			broker_reload(b, false, now);
 			continue;
 		}
-		if (!b->stopping)
-			log_info("stopping; leases, delays and quarantine stay in the region",
-				 LOG_I("signal", info.ssi_signo));
+		if (b->stopping) {
+			log_warning("second signal: ending at once");
+			b->ended = true;
+			continue;
+		}
 		b->stopping = true;
+		b->drain_end = now + b->drain;
+		program_notify("STOPPING=1");
+		log_info("stopping: no more grants; keys, delays and quarantine stay in the region",
+			 LOG_I("signal", info.ssi_signo), LOG_I("leases", b->leases.len));
 	}
 }
 
@@ -339,15 +345,40 @@ static void lease_is_over(void *ctx, uint32_t slot)
 	broker_lease_over(over->broker, slot, over->now);
 }
 
+/* Looked at in every turn, so that whoever reads the log knows since when. */
+static void look_for_lead(struct broker *b, int64_t now)
+{
+	bool over = lead_over(&b->lead, now);
+	if (over != b->fenced)
+		log_warning(over ? "this host leads no longer: nothing is granted"
+				 : "this host leads: keys are granted");
+	b->fenced = over;
+}
+
+static bool is_drained(struct broker *b, int64_t now)
+{
+	if (!b->stopping || (b->leases.len && now < b->drain_end && !b->ended))
+		return false;
+	if (b->leases.len)
+		log_warning("ending while keys run: their leases stay in the region",
+			    LOG_I("leases", b->leases.len));
+	return true;
+}
+
 static int timeout_ms(const struct broker *b, int64_t now, int64_t watchdog_at)
 {
 	int64_t next = MIN(workqueue_next(&b->wq, now), watchdog_at);
+	next = MIN(next, crews_next(b, now));
 	if (fault("twice"))
 		next = MIN(next, now + 50 * (int64_t)NS_PER_MS);
 	if (now < b->hold)
 		next = MIN(next, b->hold);
 	if (b->owing_until)
 		next = MIN(next, b->owing_until);
+	if (b->fenced)
+		next = MIN(next, now + LEAD_LOOK_NS);
+	if (b->stopping)
+		next = MIN(next, b->drain_end);
 	if (next == INT64_MAX)
 		return -1;
 	if (next <= now)
@@ -361,7 +392,7 @@ int broker_run(struct broker *b)
 	int64_t every = program_watchdog_ns(), watchdog_at = every ? 0 : INT64_MAX;
 	int64_t look = clock_boottime_ns() + FILES_NS;
 	bool more = false;
-	while (!b->stopping) {
+	while (!is_drained(b, clock_boottime_ns())) {
 		struct epoll_event events[TRANSPORT_BATCH];
 		int64_t now = clock_boottime_ns();
 		int n = epoll_wait(b->epoll, events, ARRAY_SIZE(events),
@@ -380,10 +411,12 @@ int broker_run(struct broker *b)
 		}
 		more = transport && read_requests(b);
 		now = clock_boottime_ns();
+		look_for_lead(b, now);
 		workqueue_tick(&b->wq, now, DUE_A_TURN, lease_is_over, &(struct over){b, now});
 		broker_break_leases(b, now);
 		broker_collect(b, now);
 		broker_serve_all(b, now);
+		crews_tick(b, now);
 		if (now >= watchdog_at) {
 			program_notify("WATCHDOG=1");
 			watchdog_at = now + every;

@@ -2,6 +2,8 @@
  * alive. One thread. */
 #pragma once
 #include "config.h"
+#include "crew.h"
+#include "lead.h"
 #include "lease.h"
 #include "peers.h"
 #include "program.h"
@@ -9,6 +11,12 @@
 #include "roster.h"
 #include "transport.h"
 #include "workqueue.h"
+
+struct broker_crew { /* the hosts of one controller */
+	struct crew_rules rules;
+	struct peer_list idle, asleep; /* whose POLL is parked; idle: the one that came last is first */
+	uint32_t awake, waking;
+};
 
 struct broker {
 	const struct program *program;
@@ -24,7 +32,10 @@ struct broker {
 	struct leases leases;
 	struct roster roster;
 	struct peers peers;
-	struct peer_list parked[SHM_CONTROLLERS_MAX]; /* hosts that wait for a key, longest first */
+	struct broker_crew crews[SHM_CONTROLLERS_MAX];
+	int64_t rest; /* idle for so long: a host goes to sleep where not all are needed */
+	unsigned
+	    served; /* the row that got a key last: where a cap over all controllers binds they take turns */
 	struct reports reports;
 	void *progress;	      /* token of the watcher's PROGRESS, or NULL */
 	uint32_t progress_of; /* its pipe */
@@ -32,7 +43,11 @@ struct broker {
 	int epoll, signals;
 	char *socket;		  /* where it listens */
 	ino_t socket_inode;	  /* of the socket there */
-	bool stopping, recovered; /* recovered: the region was there */
+	bool recovered;		  /* the region was there */
+	bool stopping, ended;	  /* stopping: no more grants; ended: nothing is waited for any more */
+	int64_t drain, drain_end; /* stopping: how long leases may still end, and until when */
+	struct lead lead;
+	bool fenced; /* lead_until is over: no grants */
 	/* until then a lease that is over is not ended: a restarted broker hears out hosts that hold
 	 * results */
 	int64_t patience;
@@ -53,7 +68,8 @@ struct broker {
 int broker_open(struct broker *b, const struct program *program, bool follows,
 		struct err *err); /* configuration, region, recovery; -EBADMSG: configuration */
 int broker_listen(struct broker *b, struct err *err);
-int broker_run(struct broker *b); /* until SIGTERM, or until its files are gone; the exit status */
+/* Until SIGTERM and the end of the last lease, or of `drain` ns; or until its files are gone. The exit status. */
+int broker_run(struct broker *b);
 
 /* handlers.c: one function per message. The token is used up. */
 void broker_request(struct broker *b, const struct transport_event *event);
@@ -68,13 +84,10 @@ void broker_control(struct broker *b, struct peer *p, const struct wire_control 
 
 /* grants.c: keys out, leases back */
 const char *broker_key(const struct broker *b, uint64_t slot,
-		       char text[KEY_MAX_LEN + 1]);		       /* "ns/name", "name" */
-void broker_serve(struct broker *b, uint16_t controller, int64_t now); /* parked hosts get what is ready */
-void broker_serve_all(struct broker *b, int64_t now);
-void broker_park(struct broker *b, struct peer *p, uint16_t controller, void *token);
-void broker_unpark(struct broker *b, struct peer *p); /* drops its POLL */
-void *broker_take_poll(struct broker *b,
-		       struct peer *p); /* the same, but the token is the caller's to answer */
+		       char text[KEY_MAX_LEN + 1]);   /* "ns/name", "name" */
+void broker_serve_all(struct broker *b, int64_t now); /* idle hosts get what is ready */
+/* May this controller have the next key? Where the cap over all controllers binds the others have their turn first. */
+bool broker_turn(const struct broker *b, uint16_t controller, int64_t now);
 /* Fills m for this host and records the lease. False: nothing for it now. m's spans are in the region: encode
  * it at once. */
 bool broker_grant(struct broker *b, struct peer *p, uint16_t controller, bool done_stale, int64_t now,
@@ -89,6 +102,27 @@ void broker_collect(struct broker *b, int64_t now);
 void broker_roster_result(struct broker *b, int rc, const struct err *err); /* could the roster be written? */
 void broker_break_leases(struct broker *b, int64_t now);
 void broker_lease_over(struct broker *b, uint32_t slot, int64_t now);
+
+/* crews.c: who waits for a key, who sleeps, who is woken */
+void crews_init(struct broker *b);
+void crews_configure(struct broker *b, uint16_t row, const struct config_controller *c);
+struct crew_rules crews_rules(const struct broker *b, uint16_t row); /* that are in force */
+/* A host asks for a key: may it be awake? False: it was told to sleep, the token is used up. */
+bool crews_admit(struct broker *b, struct peer *p, uint16_t row, void *token, int64_t now);
+/* More are awake than may be: whose attempt ends gets no key. */
+bool crews_too_many(const struct broker *b, uint16_t row);
+void crews_park(struct broker *b, struct peer *p, uint16_t row, bool asleep, void *token, int64_t now);
+void crews_unpark(struct broker *b, struct peer *p); /* drops its POLL */
+void *crews_take_poll(struct broker *b,
+		      struct peer *p); /* the same, but the token is the caller's to answer; NULL: none */
+void crews_set_awake(struct broker *b, struct peer *p, uint16_t row, bool awake);
+void crews_gone(struct broker *b, struct peer *p);
+/* Refuses the parked POLLs of those hosts. */
+void crews_send_away(struct broker *b, uint16_t row,
+		     bool (*whom)(const struct broker *b, const struct peer *p),
+		     void (*refuse)(struct broker *b, struct peer *p, uint16_t row, void *token));
+void crews_tick(struct broker *b, int64_t now);		 /* wakes and sends to sleep */
+int64_t crews_next(const struct broker *b, int64_t now); /* when to; INT64_MAX: nothing is timed */
 
 /* files.c: the controllers' files */
 int broker_load(struct broker *b, struct err *err);   /* reads them; broker_configure applies them */

@@ -61,6 +61,7 @@ static bool configure(struct broker *b, const struct config_controller *c)
 	}
 	reports_set(&b->reports, BY, span_of(c->name), span_of("rows"), WIRE_STATE_OK, span_of(""));
 	workqueue_configure(&b->wq, row, &rules);
+	crews_configure(b, row, c);
 	if (new)
 		log_info("controller added", LOG_S("controller", c->name), LOG_S("digest", c->digest));
 	return new;
@@ -70,6 +71,20 @@ static bool is_configured(void *ctx, const char *controller)
 {
 	const struct broker *b = ctx;
 	return config_find(&b->config, controller);
+}
+
+static bool everybody(const struct broker *b, const struct peer *p)
+{
+	(void)b;
+	(void)p;
+	return true;
+}
+
+static void refuse_removed(struct broker *b, struct peer *p, uint16_t row, void *token)
+{
+	(void)row;
+	broker_refuse(b, p, token, WIRE_REFUSAL_UNKNOWN_CONTROLLER,
+		      "this controller is no longer configured");
 }
 
 /* Rows whose file is gone. While any file is wrong nobody can say which controller it would have held, so
@@ -83,9 +98,7 @@ static void drop_absent(struct broker *b, int64_t now)
 			continue;
 		if (b->config.errors.fatal > 0)
 			continue;
-		for (struct peer *p; (p = TAILQ_FIRST(&b->parked[i]));)
-			broker_refuse(b, p, broker_take_poll(b, p), WIRE_REFUSAL_UNKNOWN_CONTROLLER,
-				      "this controller is no longer configured");
+		crews_send_away(b, i, everybody, refuse_removed);
 		reports_forget_controller(&b->reports, name);
 		uint32_t n = workqueue_drop(&b->wq, i, now);
 		log_info("controller removed: it is no longer configured", LOG_S("controller", name),
@@ -162,15 +175,9 @@ static bool same_as_ours(const struct broker *b, const struct wire_loaded *l)
 	return false;
 }
 
-/* Hosts that wait with another file than the watcher's are sent away to load theirs again. */
-static void send_away(struct broker *b, uint16_t row)
+static bool has_another_file(const struct broker *b, const struct peer *p)
 {
-	struct peer *p, *next;
-	for (p = TAILQ_FIRST(&b->parked[row]); p; p = next) {
-		next = TAILQ_NEXT(p, parked);
-		if (strcmp(p->digest, store_controller(&b->store, row)->digest) != 0)
-			broker_refuse_digest(b, p, row, broker_take_poll(b, p));
-	}
+	return strcmp(p->digest, store_controller(&b->store, p->row)->digest) != 0;
 }
 
 static void agree_on(struct broker *b, const struct wire_loaded *l, int64_t now)
@@ -200,7 +207,8 @@ static void agree_on(struct broker *b, const struct wire_loaded *l, int64_t now)
 	uint32_t cleared = workqueue_set_digest(&b->wq, row, digest, now);
 	log_info("controller agreed with the watcher", LOG_SP("controller", l->controller),
 		 LOG_S("digest", digest), LOG_I("left_quarantine", cleared));
-	send_away(b, row);
+	/* Hosts that wait with another file than the watcher's are sent away to load theirs again. */
+	crews_send_away(b, row, has_another_file, broker_refuse_digest);
 }
 
 void broker_agree(struct broker *b, const struct wire_hello *hello, int64_t now)

@@ -1,5 +1,6 @@
 /* Keys go out to hosts and come back. */
 #include "broker.h"
+#include "share.h"
 
 const char *broker_key(const struct broker *b, uint64_t slot, char text[KEY_MAX_LEN + 1])
 {
@@ -22,12 +23,18 @@ static void split_object(struct span object, struct wire_add_key *ret)
 	}
 }
 
+static uint32_t cap(const struct broker *b)
+{
+	return b->config.main.max_concurrent ? b->config.main.max_concurrent : UINT32_MAX;
+}
+
 bool broker_grant(struct broker *b, struct peer *p, uint16_t controller, bool done_stale, int64_t now,
 		  struct wire *m, struct wire_add_key reasons[2])
 {
 	const struct shm_controller *row = store_controller(&b->store, controller);
 	/* Without an init to watch, the death of what it runs could never be proven. */
-	if (b->stopping || broker_held(b, now) || (fault("broker") && b->recovered))
+	if (b->stopping || broker_held(b, now) || lead_over(&b->lead, now) || b->leases.len >= cap(b) ||
+	    (fault("broker") && b->recovered))
 		return false;
 	if (!p->jail || procs_dead(p->host) || procs_dead(p->jail) || strcmp(row->digest, p->digest) != 0)
 		return false;
@@ -41,6 +48,7 @@ bool broker_grant(struct broker *b, struct peer *p, uint16_t controller, bool do
 	if (rc <= 0)
 		return false;
 	lease_add(&b->leases, g.slot, g.generation, p->host, p->jail);
+	b->served = controller;
 	*m = (struct wire){.type = WIRE_TYPE_GRANT,
 			   .grant = {
 			       .incarnation = b->incarnation,
@@ -73,48 +81,65 @@ bool broker_grant(struct broker *b, struct peer *p, uint16_t controller, bool do
 	return true;
 }
 
-void broker_park(struct broker *b, struct peer *p, uint16_t controller, void *token)
+/* ---- who is next ---- */
+
+/* A bit for each controller that has a key and a host for it. */
+static uint64_t wanting(const struct broker *b, int64_t now)
 {
-	broker_unpark(b, p);
-	p->poll = token;
-	p->parked_at = controller;
-	TAILQ_INSERT_TAIL(&b->parked[controller], p, parked);
+	uint64_t mask = 0;
+	for (uint16_t i = 0; i < SHM_CONTROLLERS_MAX; i++)
+		if (!TAILQ_EMPTY(&b->crews[i].idle) && workqueue_ready(&b->wq, i, now))
+			mask |= UINT64_C(1) << i;
+	return mask;
 }
 
-void *broker_take_poll(struct broker *b, struct peer *p)
+bool broker_turn(const struct broker *b, uint16_t controller, int64_t now)
 {
-	void *token = p->poll;
-	if (token)
-		TAILQ_REMOVE(&b->parked[p->parked_at], p, parked);
-	p->poll = NULL;
-	return token;
+	if (cap(b) == UINT32_MAX)
+		return true;
+	return share_next(wanting(b, now) | UINT64_C(1) << controller, b->served) == controller;
 }
 
-void broker_unpark(struct broker *b, struct peer *p)
+/* One key to the first idle host that may have it. */
+static bool serve_one(struct broker *b, uint16_t controller, int64_t now)
 {
-	transport_drop(b->server, broker_take_poll(b, p));
-}
-
-void broker_serve(struct broker *b, uint16_t controller, int64_t now)
-{
-	struct peer *p, *next;
-	for (p = TAILQ_FIRST(&b->parked[controller]); p && workqueue_ready(&b->wq, controller, now);
-	     p = next) {
-		next = TAILQ_NEXT(p, parked);
+	struct peer *p;
+	TAILQ_FOREACH(p, &b->crews[controller].idle, parked)
+	{
 		struct wire m;
 		struct wire_add_key reasons[2];
 		if (!broker_grant(b, p, controller, false, now, &m, reasons))
 			continue;
-		broker_answer(b, broker_take_poll(b, p), &m);
+		broker_answer(b, crews_take_poll(b, p), &m);
+		return true;
+	}
+	return false;
+}
+
+static void serve_in_turns(struct broker *b, int64_t now)
+{
+	uint64_t left = wanting(b, now);
+	for (int row; b->leases.len < cap(b) && (row = share_next(left, b->served)) >= 0;) {
+		bool served = serve_one(b, (uint16_t)row, now);
+		if (!served || TAILQ_EMPTY(&b->crews[row].idle) ||
+		    !workqueue_ready(&b->wq, (uint16_t)row, now))
+			left &= ~(UINT64_C(1) << row);
 	}
 }
 
 void broker_serve_all(struct broker *b, int64_t now)
 {
+	if (cap(b) != UINT32_MAX) {
+		serve_in_turns(b, now);
+		return;
+	}
 	for (uint16_t i = 0; i < SHM_CONTROLLERS_MAX; i++)
-		if (!TAILQ_EMPTY(&b->parked[i]))
-			broker_serve(b, i, now);
+		while (!TAILQ_EMPTY(&b->crews[i].idle) && workqueue_ready(&b->wq, i, now) &&
+		       serve_one(b, i, now))
+			;
 }
+
+/* ---- the end of a lease ---- */
 
 static enum log_level level_of(const struct wire_done *done, const struct workqueue_end *end)
 {

@@ -43,6 +43,20 @@ void broker_refuse_digest(struct broker *b, struct peer *p, uint16_t row, void *
 	broker_refuse(b, p, token, WIRE_REFUSAL_DIGEST, text);
 }
 
+/* Its file may be the one that is wrong, or one too many. */
+static void refuse_unknown(struct broker *b, struct peer *p, void *token)
+{
+	char text[256];
+	size_t wrong = b->config.errors.fatal;
+	snprintf(text, sizeof(text),
+		 wrong ? "the broker's configuration has no such controller, but %zu %s: `reconcilectl "
+			 "status` shows "
+			 "what is wrong"
+		       : "the broker's configuration has no such controller: give all the same --config-dir",
+		 wrong, wrong == 1 ? "error" : "errors");
+	broker_refuse(b, p, token, WIRE_REFUSAL_UNKNOWN_CONTROLLER, text);
+}
+
 /* ---- HELLO ---- */
 
 static bool check_hello(struct broker *b, struct peer *p, const struct wire_hello *h, void *token)
@@ -150,15 +164,32 @@ static void last_connection(struct broker *b, const struct peer *p)
 {
 	for (struct peer *other = b->peers.list; other; other = other->next)
 		if (other != p && other->host == p->host) {
-			broker_unpark(b, other);
+			crews_gone(b, other);
 			other->known = false;
 		}
+}
+
+/* Two of one name would answer for each other in reports, and a person could not tell them apart. */
+static bool is_the_only_one(struct broker *b, struct peer *p, void *token)
+{
+	char text[256];
+	for (const struct peer *other = b->peers.list; other; other = other->next) {
+		if (!other->known || other->role != WIRE_ROLE_HOST || other->host == p->host ||
+		    procs_dead(other->host) || strcmp(other->instance, p->instance) != 0)
+			continue;
+		snprintf(text, sizeof(text),
+			 "another worker of the name %s is connected (pid %u): give each a number of its own",
+			 p->instance, other->host->pid);
+		broker_refuse(b, p, token, WIRE_REFUSAL_INSTANCE, text);
+		return false;
+	}
+	return true;
 }
 
 static void hello_from_host(struct broker *b, struct peer *p, const struct wire_hello *h, void *token,
 			    int64_t now)
 {
-	if (!watch_processes(b, p, h, token))
+	if (!watch_processes(b, p, h, token) || !is_the_only_one(b, p, token))
 		return;
 	last_connection(b, p);
 	copy_text(p->controller, sizeof(p->controller), h->loaded.at[0].controller);
@@ -171,9 +202,7 @@ static void hello_from_host(struct broker *b, struct peer *p, const struct wire_
 	    workqueue_find(&b->wq, span_of(p->controller), &row) == 0 && b->wq.controllers[row].configured;
 	/* A result that stands is taken from anyone; a new key needs the file that everybody has. */
 	if (!known && !found) {
-		broker_refuse(
-		    b, p, token, WIRE_REFUSAL_UNKNOWN_CONTROLLER,
-		    "the broker's configuration has no such controller: give all the same --config-dir");
+		refuse_unknown(b, p, token);
 		return;
 	}
 	const char *digest = found ? store_controller(&b->store, row)->digest : "";
@@ -183,6 +212,8 @@ static void hello_from_host(struct broker *b, struct peer *p, const struct wire_
 	}
 	p->known = true;
 	p->refused = 0;
+	if (known && found)
+		crews_set_awake(b, p, row, true);
 	if (!digest[0] || strcmp(digest, p->digest) == 0)
 		reports_set(&b->reports, peer_name(p), span_of(p->controller), span_of("digest"),
 			    WIRE_STATE_OK, span_of(""));
@@ -192,7 +223,7 @@ static void hello_from_host(struct broker *b, struct peer *p, const struct wire_
 static void on_hello(struct broker *b, struct peer *p, const struct wire_hello *h, void *token, int64_t now)
 {
 	p->known = false;
-	broker_unpark(b, p);
+	crews_unpark(b, p);
 	if (!check_hello(b, p, h, token))
 		return;
 	bool first = p->role == WIRE_ROLE_COUNT;
@@ -269,9 +300,7 @@ static void on_add(struct broker *b, struct peer *p, const struct wire_add *add,
 		return;
 	}
 	if (workqueue_find(&b->wq, add->controller, &row) < 0 || !b->wq.controllers[row].configured) {
-		broker_refuse(
-		    b, p, token, WIRE_REFUSAL_UNKNOWN_CONTROLLER,
-		    "the broker's configuration has no such controller: give all the same --config-dir");
+		refuse_unknown(b, p, token);
 		return;
 	}
 	char text[200] = "";
@@ -352,12 +381,18 @@ static void on_poll(struct broker *b, struct peer *p, const struct wire_poll *po
 	if (!may_poll(b, p, poll->incarnation, token, &row))
 		return;
 	idle(b, p);
+	if (poll->asleep) {
+		crews_park(b, p, row, true, token, now);
+		return;
+	}
+	if (!crews_admit(b, p, row, token, now))
+		return;
 	struct wire m;
 	struct wire_add_key reasons[2];
-	if (broker_grant(b, p, row, false, now, &m, reasons))
+	if (broker_turn(b, row, now) && broker_grant(b, p, row, false, now, &m, reasons))
 		broker_answer(b, token, &m);
 	else
-		broker_park(b, p, row, token);
+		crews_park(b, p, row, false, token, now);
 }
 
 static void on_done(struct broker *b, struct peer *p, const struct wire_done *done, void *token, int64_t now)
@@ -380,7 +415,8 @@ static void on_done(struct broker *b, struct peer *p, const struct wire_done *do
 	struct wire_add_key reasons[2];
 	bool more = !done->drain && done->incarnation == b->incarnation &&
 		    !lease_of_host(&b->leases, p->host->pid, p->host->start) &&
-		    workqueue_find(&b->wq, span_of(p->controller), &row) == 0;
+		    workqueue_find(&b->wq, span_of(p->controller), &row) == 0 && !crews_too_many(b, row) &&
+		    broker_turn(b, row, now);
 	if (more && broker_grant(b, p, row, stale, now, &m, reasons))
 		broker_answer(b, token, &m);
 	else
@@ -510,7 +546,7 @@ void broker_gone(struct broker *b, uint32_t pipe)
 	if (p->known && p->role != WIRE_ROLE_CTL)
 		log_info("peer gone", LOG_S("role", wire_role_name(p->role)), LOG_I("pid", p->pid),
 			 LOG_S("instance", p->instance));
-	broker_unpark(b, p);
+	crews_gone(b, p);
 	if (b->progress_of == pipe) {
 		transport_drop(b->server, b->progress);
 		b->progress = NULL;

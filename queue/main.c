@@ -17,10 +17,20 @@ int main(int argc, char **argv)
 	struct program program;
 	static struct broker broker;
 	struct err err = {0};
-	int at = program_options(&program, "reconciled-queue", "reconciled-queue [OPTION]...", about,
-				 (const struct program_option[]){{0}}, argc, argv);
+	const char *drain_text = "30s";
+	int64_t drain;
+	const struct program_option own[] = {{"drain-timeout", 0, "TIME",
+					      "after SIGTERM running keys may end for so long [30s]",
+					      .text = &drain_text},
+					     {0}};
+	int at = program_options(&program, "reconciled-queue", "reconciled-queue [OPTION]...", about, own,
+				 argc, argv);
 	if (at < argc) {
 		err_set(&err, -EINVAL, "unexpected argument '%s': see --help", argv[at]);
+		return fail(&err, EXIT_USAGE);
+	}
+	if (parse_duration(drain_text, &drain) < 0) {
+		err_set(&err, -EINVAL, "--drain-timeout is a duration, as in 30s, not %s", drain_text);
 		return fail(&err, EXIT_USAGE);
 	}
 	_cleanup_(free_ptr) char *lock = xasprintf("%s/queue.lock", program.runtime_dir);
@@ -34,8 +44,8 @@ int main(int argc, char **argv)
 	if (broker_listen(&broker, &err) < 0)
 		return fail(&err, EXIT_FAILURE);
 	program_notify("READY=1");
+	broker.drain = drain;
 	int status = broker_run(&broker);
-	program_notify("STOPPING=1");
 	/* Whatever is not written to a socket by now is asked for again by its peer; the region is complete
 	 * after every transition. */
 	transport_server_free(broker.server);

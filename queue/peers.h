@@ -16,9 +16,13 @@ struct peer {
 	char controller[64], digest[72]; /* of a host */
 	struct proc *host, *jail;	 /* of a host; jail NULL: it has none now */
 	int64_t since;			 /* CLOCK_REALTIME, seconds */
-	void *poll;			 /* token of its parked POLL, or NULL */
-	TAILQ_ENTRY(peer) parked;	 /* among those of its controller, while poll is set */
-	uint16_t parked_at;		 /* which controller's list */
+	/* of a host: crews.c */
+	uint16_t row;		  /* of its controller, when it was last asked for */
+	bool awake, waking;	  /* counted so in the crew of that row */
+	void *poll;		  /* token of its parked POLL, or NULL */
+	bool resting;		  /* of that POLL: its child is stopped */
+	int64_t parked_since;	  /* CLOCK_BOOTTIME */
+	TAILQ_ENTRY(peer) parked; /* while poll is set */
 	struct peer *next;
 };
 TAILQ_HEAD(peer_list, peer);

@@ -30,11 +30,12 @@ static void process(const struct broker *b, const struct peer *p, struct buf *ou
 	member(out, "instance", span_of(p->instance));
 	member(out, "controller", span_of(p->controller));
 	member(out, "state",
-	       span_of(!host	  ? "connected"
-		       : l	  ? "running"
-		       : p->poll  ? "idle"
-		       : !p->jail ? "no jail"
-				  : "connected"));
+	       span_of(!host	   ? "connected"
+		       : l	   ? "running"
+		       : p->poll   ? (p->resting ? "asleep" : "idle")
+		       : p->waking ? "waking"
+		       : !p->jail  ? "no jail"
+				   : "connected"));
 	buf_puts(out, ",\"running\":");
 	if (l) {
 		char key[KEY_MAX_LEN + 1];
@@ -62,7 +63,10 @@ static void processes(const struct broker *b, int64_t now, struct buf *out)
 	buf_printf(out,
 		   "[{\"role\":\"queue\",\"pid\":%d,\"instance\":\"\",\"controller\":\"\",\"state\":\"%s\","
 		   "\"running\":null",
-		   (int)getpid(), b->stopping ? "stopping" : "serving");
+		   (int)getpid(),
+		   b->stopping ? "stopping"
+		   : b->fenced ? "not leading"
+			       : "serving");
 	since(out, (clock_realtime_ns() - (now - b->started)) / NS_PER_S);
 	buf_putc(out, '}');
 	for (const struct peer *p = b->peers.list; p; p = p->next)
@@ -85,6 +89,31 @@ static void sandbox(const struct broker *b, const char *name, struct buf *out)
 	member(out, "sandbox", buf_span(&text));
 }
 
+static void limit(struct buf *out, const char *name, uint32_t n)
+{
+	if (n == CREW_ALL)
+		buf_printf(out, ",\"%s\":null", name);
+	else
+		buf_printf(out, ",\"%s\":%u", name, n);
+}
+
+static void workers(const struct broker *b, uint16_t row, struct buf *out)
+{
+	const char *name = store_controller(&b->store, row)->name;
+	struct crew_rules rules = crews_rules(b, row);
+	uint32_t connected = 0, asleep = 0;
+	for (const struct peer *p = b->peers.list; p; p = p->next) {
+		if (!p->known || p->role != WIRE_ROLE_HOST || strcmp(p->controller, name) != 0)
+			continue;
+		connected++;
+		asleep += p->poll && p->resting;
+	}
+	buf_printf(out, ",\"workers\":{\"connected\":%u,\"asleep\":%u", connected, asleep);
+	limit(out, "least", rules.least);
+	limit(out, "most", rules.most);
+	buf_putc(out, '}');
+}
+
 static void controller(const struct broker *b, uint16_t row, int64_t now, struct buf *out)
 {
 	const struct shm_controller *c = store_controller(&b->store, row);
@@ -100,6 +129,7 @@ static void controller(const struct broker *b, uint16_t row, int64_t now, struct
 	    w->waiting, w->running, w->quarantined);
 	sandbox(b, c->name, out);
 	since_boot(out, "held", c->held_since, now);
+	workers(b, row, out);
 	if (c->scale)
 		buf_printf(out, ",\"scale\":%u", c->scale - 1);
 	else

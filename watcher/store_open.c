@@ -294,6 +294,8 @@ int store_open(const char *region_dir, uint64_t budget, struct store **ret, bool
 		rc = open_region(s, &state, &(struct err){0}, err);
 	}
 	if (rc == 0) {
+		/* What a watcher with another configuration has left says nothing now. */
+		atomic_store_explicit(&store_header(s)->lead_until, 0, memory_order_release);
 		unlink_strays(s);
 		rc = check_space(s, err);
 	}

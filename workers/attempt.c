@@ -8,6 +8,7 @@
 
 #define CACHE_RETRY_NS	(20 * (int64_t)NS_PER_MS)
 #define CACHE_REPORT_NS (1 * NS_PER_S)
+#define LEAD_RUNNING_NS (1 * NS_PER_S) /* between two looks at the lead while the program runs */
 enum { NOT_READY_RETRY_MS = 5000 };
 
 static const struct wire_grant *grant_of(const struct host *h)
@@ -89,7 +90,7 @@ static bool still_ours(void *ctx)
 	struct host *h = ctx;
 	for (;;) {
 		host_pump(h);
-		if (!h->lease)
+		if (!h->lease || lead_over(&h->lead, clock_boottime_ns()))
 			return false;
 		if (h->link.state == LINK_UP)
 			return true;
@@ -261,9 +262,12 @@ void attempt_prepare(struct host *h, int64_t now_ns)
 {
 	struct err why = {0};
 	h->wake_ns = INT64_MAX;
-	if (h->draining || now_ns >= grant_of(h)->deadline_ns) {
+	bool fenced = lead_over(&h->lead, now_ns);
+	if (h->draining || fenced || now_ns >= grant_of(h)->deadline_ns) {
 		result_set(&h->result, WIRE_OUTCOME_CANCELLED, "Cancelled", "%s",
-			   h->draining ? "the worker is ending" : "its time was over before it was started");
+			   h->draining ? "the worker is ending"
+			   : fenced    ? "this host no longer leads"
+				       : "its time was over before it was started");
 		conclude(h);
 		return;
 	}
@@ -383,7 +387,9 @@ void attempt_running(struct host *h, int64_t now_ns)
 		finish(h);
 		return;
 	}
-	enum kill_cause why = now_ns >= grant_of(h)->deadline_ns	 ? KILL_DEADLINE
+	int64_t lead = lead_until(&h->lead, now_ns);
+	enum kill_cause why = now_ns >= lead				 ? KILL_LEAD
+			      : now_ns >= grant_of(h)->deadline_ns	 ? KILL_DEADLINE
 			      : h->draining && now_ns >= h->drain_end_ns ? KILL_DRAIN
 									 : KILL_NONE;
 	if (why != KILL_NONE && p->killed == KILL_NONE) {
@@ -392,7 +398,9 @@ void attempt_running(struct host *h, int64_t now_ns)
 		else
 			process_stop(p, why, now_ns, PROCESS_TERM_GRACE_NS);
 	}
-	int64_t wake = MIN(grant_of(h)->deadline_ns, h->draining ? h->drain_end_ns : INT64_MAX);
+	/* The lead may also be moved to an earlier time, or begin to count. */
+	int64_t wake = MIN(MIN(grant_of(h)->deadline_ns, lead), now_ns + LEAD_RUNNING_NS);
+	wake = MIN(wake, h->draining ? h->drain_end_ns : INT64_MAX);
 	h->wake_ns = p->killed == KILL_NONE
 			 ? MIN(wake, coprocess ? coprocess_timer(&h->coprocess) : INT64_MAX)
 			 : INT64_MAX;

@@ -20,6 +20,10 @@ static void step_starting(struct host *h, int64_t now_ns)
 			link_rehello(&h->link);
 		program_notify("READY=1");
 	}
+	if (h->asleep && h->coprocess.state == COPROCESS_NONE) {
+		host_enter(h, HOST_ASLEEP);
+		return;
+	}
 	int r = start_step(h, now_ns);
 	if (r < 0)
 		host_enter(h, HOST_BACKOFF);
@@ -50,10 +54,23 @@ static void step_idle(struct host *h, int64_t now_ns)
 			start_goodbye(h);
 		}
 	}
-	if (h->draining || h->reload || !h->jail || (coprocess && h->coprocess.state != COPROCESS_READY))
+	if (h->asleep)
+		start_goodbye(h);
+	if (h->draining || h->reload || h->asleep || !h->jail ||
+	    (coprocess && h->coprocess.state != COPROCESS_READY))
 		host_enter(h, HOST_STARTING);
 	else if (h->jail_announced)
-		link_poll(&h->link);
+		link_poll(&h->link, false);
+}
+
+/* The jail stays, with nothing but its init in it. */
+static void step_asleep(struct host *h, int64_t now_ns)
+{
+	(void)now_ns;
+	if (h->draining || h->reload || !h->asleep)
+		host_enter(h, HOST_STARTING);
+	else
+		link_poll(&h->link, true);
 }
 
 /* State, its name, and what it does; whether a lease is held in it (HELLO names it then). */
@@ -65,6 +82,7 @@ static const struct row {
     [HOST_STARTING] = {"starting", step_starting, false},
     [HOST_BACKOFF] = {"backoff", step_backoff, false},
     [HOST_IDLE] = {"idle", step_idle, false},
+    [HOST_ASLEEP] = {"asleep", step_asleep, false},
     [HOST_PREPARING] = {"preparing", attempt_prepare, true},
     [HOST_RUNNING] = {"running", attempt_running, true},
     [HOST_REPORTING] = {"reporting", attempt_report, true},
@@ -138,6 +156,17 @@ static void on_grant(struct host *h, struct link_event *e)
 	attempt_granted(h, &e->message, clock_boottime_ns());
 }
 
+/* The state acts on it: one that is about to start goes on, and then ends its child. */
+static void on_sleep(struct host *h, const struct wire_sleep *s)
+{
+	if (s->incarnation != h->link.incarnation || rows[h->state].lease)
+		return;
+	if (h->asleep != s->asleep)
+		log_info(s->asleep ? "not needed: asleep" : "needed: awake",
+			 LOG_S("controller", h->controller_name), LOG_S("instance", h->instance));
+	h->asleep = s->asleep;
+}
+
 /* Takes what came, says HELLO when that is due. True if anything came. */
 static bool pump_link(struct host *h)
 {
@@ -162,6 +191,8 @@ static bool pump_link(struct host *h)
 			on_refused_hello(h, &e.message.refused);
 		else if (type == LINK_GRANTED)
 			on_grant(h, &e);
+		else if (type == LINK_SLEEP)
+			on_sleep(h, &e.message.sleep);
 		else if (type == LINK_DONE)
 			on_done(h, e.message.done_ack.stale);
 		else if (type == LINK_LOST)
@@ -219,7 +250,7 @@ static void pump_signals(struct host *h)
 			_exit(EXIT_FAILURE); /* the jail ends with us */
 		}
 		h->draining = true;
-		h->drain_end_ns = clock_boottime_ns() + HOST_DRAIN_NS;
+		h->drain_end_ns = clock_boottime_ns() + h->drain_ns;
 		program_notify("STOPPING=1");
 		log_info("draining", LOG_S("controller", h->controller_name),
 			 LOG_S("state", rows[h->state].name));

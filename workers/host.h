@@ -3,6 +3,7 @@
 #pragma once
 #include "coprocess.h"
 #include "events.h"
+#include "lead.h"
 #include "link.h"
 #include "program.h"
 #include "request.h"
@@ -14,6 +15,7 @@
 	X(STARTING, "starting") /* the jail, and a coprocess up to its Hello */                              \
 	X(BACKOFF, "backoff")	/* that failed: waiting to try again */                                      \
 	X(IDLE, "idle")		/* polling */                                                                \
+	X(ASLEEP, "asleep")	/* not needed: no child, polling to be woken */                              \
 	X(PREPARING,                                                                                         \
 	  "preparing")	      /* has a key: waits for cache, jail or coprocess, then builds the request */   \
 	X(RUNNING, "running") /* the program is at it; ends with the writes, which block */                  \
@@ -25,9 +27,8 @@ enum host_state {
 	    HOST_STATE_COUNT
 };
 
-#define HOST_DRAIN_NS	   (30 * NS_PER_S) /* for the running attempt after SIGTERM */
-#define HOST_GOODBYE_NS	   (2 * NS_PER_S)  /* for a coprocess after Shutdown */
-#define HOST_KILL_GRACE_NS (5 * NS_PER_S)  /* no write starts so long before the end of the lease */
+#define HOST_GOODBYE_NS	   (2 * NS_PER_S) /* for a coprocess after Shutdown */
+#define HOST_KILL_GRACE_NS (5 * NS_PER_S) /* no write starts so long before the end of the lease */
 
 struct host_report { /* shown by `reconcilectl status` */
 	const char *topic;
@@ -52,10 +53,13 @@ struct host {
 	struct reads reads;
 
 	struct link link;
+	struct lead lead;
+	int64_t drain_ns; /* for the running attempt after SIGTERM */
 	int64_t watchdog_ns, watchdog_due_ns, drain_end_ns;
 	int signal_fd;
 	bool link_open, ever_ready, draining, reload, exit;
 
+	bool asleep;	     /* the broker's wish */
 	bool jail_announced; /* the broker has acknowledged a HELLO that names the jail */
 	struct jail *jail;
 	struct process process;

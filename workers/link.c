@@ -94,6 +94,8 @@ static enum link_event_type classify(struct link *l, uint32_t request, int64_t n
 	e->answers_done = done;
 	if (type == WIRE_TYPE_GRANT)
 		return LINK_GRANTED;
+	if (!done && type == WIRE_TYPE_SLEEP)
+		return LINK_SLEEP;
 	if (done && type == WIRE_TYPE_DONE_ACK)
 		return LINK_DONE;
 	if (type == WIRE_TYPE_REFUSED) { /* it does not know us (any more): introduce ourselves */
@@ -138,11 +140,11 @@ enum link_event_type link_next(struct link *l, int64_t now_ns, struct link_event
 	}
 }
 
-bool link_poll(struct link *l)
+bool link_poll(struct link *l, bool asleep)
 {
 	if (l->state != LINK_UP || l->poll || l->done)
 		return false;
-	struct wire m = {.type = WIRE_TYPE_POLL, .poll = {.incarnation = l->incarnation}};
+	struct wire m = {.type = WIRE_TYPE_POLL, .poll = {l->incarnation, asleep}};
 	return send_message(l, &m, &l->poll);
 }
 

@@ -35,6 +35,7 @@ enum link_event_type {
 	LINK_ACKNOWLEDGED,  /* HELLO_ACK in message */
 	LINK_REFUSED_HELLO, /* REFUSED in message; HELLO is said again later */
 	LINK_GRANTED,	    /* GRANT in message; answers_done tells what it answers */
+	LINK_SLEEP,	    /* SLEEP in message */
 	LINK_DONE,	    /* DONE_ACK of our DONE */
 	LINK_REFUSED_DONE,  /* REFUSED: it is sent again after the next HELLO */
 	LINK_NO_GRANT,	    /* the POLL was answered by something else (DONE_ACK, REFUSED): poll again */
@@ -53,7 +54,7 @@ void link_rehello(struct link *l);
 /* The next thing that came; LINK_NOTHING when there is none now. */
 enum link_event_type link_next(struct link *l, int64_t now_ns, struct link_event *ret);
 /* Send when UP and none is in flight; else nothing happens. False: could not be sent. */
-bool link_poll(struct link *l);
+bool link_poll(struct link *l, bool asleep);
 bool link_done(struct link *l, struct wire_done *d); /* sets its incarnation */
 bool link_report(struct link *l, const struct wire_report *r);
 /* When link_greet wants to be called; INT64_MAX: no need. */

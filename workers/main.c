@@ -16,12 +16,17 @@ int main(int argc, char **argv)
 {
 	static struct program program;
 	static struct host host;
-	const char *instance = NULL;
+	const char *instance = NULL, *drain = "30s";
+	int64_t drain_ns;
 	const struct program_option own[] = {
 	    {.name = "instance",
 	     .argument = "CONTROLLER.N",
 	     .help = "which controller, and a number to tell its workers apart",
 	     .text = &instance},
+	    {.name = "drain-timeout",
+	     .argument = "TIME",
+	     .help = "after SIGTERM a running attempt may end for so long [30s]",
+	     .text = &drain},
 	    {0},
 	};
 	int first =
@@ -38,7 +43,13 @@ int main(int argc, char **argv)
 		    "reconciled-worker: one argument is wanted, CONTROLLER.N, as in website.1; see --help\n");
 		return EXIT_USAGE;
 	}
+	if (parse_duration(drain, &drain_ns) < 0) {
+		fprintf(stderr, "reconciled-worker: --drain-timeout is a duration, as in 30s, not %s\n",
+			drain);
+		return EXIT_USAGE;
+	}
 	int status = host_init(&host, &program, instance);
+	host.drain_ns = drain_ns;
 	if (status == 0)
 		status = host_run(&host);
 	/* Not through exit(): nng's threads are not waited for. */

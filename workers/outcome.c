@@ -140,6 +140,9 @@ void outcome_of_ending(const struct ending *e, struct result *r)
 	case KILL_DRAIN:
 		result_set(r, WIRE_OUTCOME_CANCELLED, "Cancelled", "ended by the worker");
 		return;
+	case KILL_LEAD:
+		result_set(r, WIRE_OUTCOME_CANCELLED, "Cancelled", "this host no longer leads");
+		return;
 	case KILL_NONE:
 		break;
 	}

@@ -36,7 +36,8 @@ enum kill_cause {
 	KILL_MEMORY,   /* above maxMemory */
 	KILL_PROTOCOL, /* said what the protocol does not know, or too much of it */
 	KILL_LEASE,    /* the lease is no longer ours: there is nothing to report */
-	KILL_DRAIN,    /* the host ends */
+	KILL_DRAIN,    /* the worker ends */
+	KILL_LEAD,     /* this host no longer leads */
 };
 
 struct ending {

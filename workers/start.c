@@ -265,6 +265,7 @@ int host_init(struct host *h, const struct program *p, const char *instance)
 	h->reports[REPORT_CACHE].topic = "CacheNotReady";
 	h->controller_name = span_dup((struct span){instance, (size_t)(dot - instance)});
 	process_init(&h->process);
+	lead_init(&h->lead, p->region_dir);
 	if (config_load(p->config_dir, &h->config, &why) < 0) {
 		log_error("configuration cannot be read", LOG_S("cause", why.text));
 		return EXIT_CONFIG;

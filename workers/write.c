@@ -286,7 +286,7 @@ static bool lost_object(struct writer *w, struct result *r)
 {
 	if (w->fenced)
 		result_set(r, WIRE_OUTCOME_CANCELLED, "LeaseEnded",
-			   "the lease ended before everything was written");
+			   "the lease, or the lead of this host, ended before everything was written");
 	else if (w->gone)
 		result_set(r, WIRE_OUTCOME_CONFLICT, "ObjectReplaced",
 			   "the object was deleted or replaced since it was read");

@@ -423,8 +423,8 @@ static void begin(void)
 	b->out.limit = WIRE_MAX_BYTES;
 	b->incarnation = 7;
 	b->started = world.now;
-	for (size_t i = 0; i < SHM_CONTROLLERS_MAX; i++)
-		TAILQ_INIT(&b->parked[i]);
+	crews_init(b);
+	lead_init(&b->lead, world.folder); /* no cache there: no gate */
 	b->store = store_over(f.memory, 4 * (uint64_t)SHM_BLOCK);
 	FUZZ_CHECK(store_format(&b->store, SHM_BLOCK) == 0, "no region");
 	FUZZ_CHECK(workqueue_init(&b->wq, &b->store, 42, &err) == 0, "%s", err.text);
@@ -481,6 +481,7 @@ static void end(void)
 	roster_done(&b->roster);
 	FUZZ_CHECK(!b->procs.list && !b->peers.list, "somebody is still known");
 	free(b->leases.at);
+	lead_done(&b->lead);
 	b->reports.len = 0;
 	buf_done(&b->out);
 	config_done(&b->config);

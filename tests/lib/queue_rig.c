@@ -61,7 +61,7 @@ static void host_hello(const char *running)
 					   .loaded = {&loaded, 1}}});
 }
 
-/* hello [SLOT GENERATION] | poll | pollat INCARNATION | done SLOT GENERATION OUTCOME AFTER_MS DRAIN | raw HEX
+/* hello [SLOT GENERATION] | poll | rest | pollat INCARNATION | done SLOT GENERATION OUTCOME AFTER_MS DRAIN | raw HEX
  * | again (a second connection; the first stays open, and is not listened to) | quit */
 static bool host_command(char *line)
 {
@@ -71,8 +71,8 @@ static bool host_command(char *line)
 	char *rest = strchr(line, ' ');
 	if (strncmp(line, "hello", 5) == 0) {
 		host_hello(rest);
-	} else if (strcmp(line, "poll") == 0) {
-		host_send(&(struct wire){.type = WIRE_TYPE_POLL, .poll = {me.incarnation}});
+	} else if (strcmp(line, "poll") == 0 || strcmp(line, "rest") == 0) {
+		host_send(&(struct wire){.type = WIRE_TYPE_POLL, .poll = {me.incarnation, *line == 'r'}});
 	} else if (sscanf(line, "pollat %llu", &slot) == 1) {
 		host_send(&(struct wire){.type = WIRE_TYPE_POLL, .poll = {slot}});
 	} else if (sscanf(line, "done %llu %llu %u %lld %u", &slot, &generation, &outcome, &after, &drain) ==
@@ -120,6 +120,9 @@ static void host_tell(const struct wire *m)
 		       SPAN_ARG(m->grant.namespace), SPAN_ARG(m->grant.name), m->grant.attempt,
 		       wire_outcome_name(m->grant.last_outcome), m->grant.done_stale, m->grant.reasons.len,
 		       (long long)m->grant.lease_end_ns);
+		break;
+	case WIRE_TYPE_SLEEP:
+		printf("SLEEP %d\n", m->sleep.asleep);
 		break;
 	case WIRE_TYPE_DONE_ACK:
 		printf("DONE_ACK %d\n", m->done_ack.stale);
@@ -247,6 +250,17 @@ bool host_granted(struct host *h, int seconds)
 	return host_line(h, seconds) &&
 	       sscanf(h->text, "GRANT %llu %llu %399s %u %31s %u %u %lld", &h->slot, &h->generation, h->key,
 		      &h->attempt, h->last, &stale, &reasons, &h->lease_end) == 8;
+}
+
+void rig_file(const char *name, const char *text)
+{
+	char path[400];
+	snprintf(path, sizeof(path), "%s/%s", conf_dir, name);
+	FILE *f = fopen(path, "we");
+	if (!f || fputs(text, f) < 0 || fclose(f) != 0) {
+		perror(path);
+		exit(1);
+	}
 }
 
 char *digest_of(const char *controller)

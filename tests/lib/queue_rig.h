@@ -65,6 +65,8 @@ extern struct wire answer;
 extern const char *names[3]; /* the watcher's controllers */
 extern size_t n_names;
 
+/* Writes a file into conf_dir. */
+void rig_file(const char *name, const char *text);
 /* Of the file in conf_dir. */
 char *digest_of(const char *controller);
 char *log_text(void);

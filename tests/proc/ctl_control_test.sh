@@ -163,9 +163,39 @@ r resume moody >/dev/null
 left_quarantine() { [ "$(r explain moody/default/c -o json | jq "[.history[] | select(.happened == \"quarantine left\" and .from == \"QUARANTINED\")] | length")" -ge "$1" ]; }
 check "c is parked for a short time, and leaves it" within 30 left_quarantine 3
 
-# ---- requeue ----
+# ---- pauses that the queue makes ----
 object c 1
 check "c is well" within 20 state moody/default/c none
+for n in 0 1 2 3 4 5 6 7 8 9; do object "k$n" crash; done
+check "ten different keys that crash pause the controller" within 30 is moody '.paused // "" | startswith("ten different keys crashed")' true
+crashed=$(of moody .outcomes.Crashed)
+more_crashed() { [ "$(of moody .outcomes.Crashed)" -gt "$crashed" ]; }
+r resume moody >/dev/null
+check "resume ends that pause" within 20 more_crashed
+for n in 0 1 2 3 4 5 6 7 8 9; do object "k$n" 1; done
+r resume moody >/dev/null
+check "all are well again" within 30 sh -c "[ \"\$($ctl queue moody $here -o json | jq '.keys | length')\" = 0 ]"
+check "and it is not paused" is moody .paused null
+cat >"$FOLDER/c/absent.yaml" <<YAML
+apiVersion: reconciled.dev/v1alpha1
+kind: Controller
+metadata: {name: absent}
+spec:
+  for: {apiVersion: v1, kind: Secret, namespaces: [default]}
+  reconciler: {exec: {command: [./absent.sh]}}
+YAML
+kill -HUP $UP
+r raw POST /api/v1/namespaces/default/secrets -f - >/dev/null <<'JSON'
+{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"}}
+JSON
+check "a program that is not there pauses its controller" within 30 is absent '.paused // "" | startswith("its program cannot be started")' true
+check "it is tried again" within 30 sh -c "[ \$($ctl status $here -o json | jq '.controllers[] | select(.name == \"absent\").outcomes.ExecFailed') -ge 2 ]"
+check "no key is charged" [ "$(r explain absent/default/s -o json | jq .key.attempt)" = 0 ]
+printf '#!/bin/sh\n' >"$FOLDER/c/absent.sh"
+chmod 755 "$FOLDER/c/absent.sh"
+check "the probe finds it well, and it goes on" within 60 is absent '[.results.success, .paused] | tostring' '[1,null]'
+
+# ---- requeue ----
 r pause moody >/dev/null
 object d 1
 object e 1

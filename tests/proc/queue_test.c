@@ -377,7 +377,6 @@ static void all_keys_are_wanted_until_they_are_in(void)
 	CHECK(watcher_hello() && answer.hello_ack.want_all.len == 0);
 }
 
-static void put_file(const char *name, const char *text);
 #define WEB(rest)                                                                                            \
 	"apiVersion: reconciled.dev/v1alpha1\nkind: Controller\nmetadata: {name: web}\nspec:\n"              \
 	"  for: {apiVersion: v1, kind: ConfigMap}\n  reconciler: {exec: {command: [/bin/true]}}\n"           \
@@ -421,7 +420,7 @@ static void files_change_while_it_runs(void)
 {
 	park();
 	/* A new file: the broker finds it by itself when the watcher names it. */
-	put_file("late.yaml", LATE_FILE);
+	rig_file("late.yaml", LATE_FILE);
 	names[n_names++] = "late";
 	CHECK(watcher_hello());
 	CHECK(answer.hello_ack.want_all.len == 1 &&
@@ -432,7 +431,7 @@ static void files_change_while_it_runs(void)
 
 	/* A broken one: nothing that runs is stopped, and nothing is dropped. */
 	char *digest = digest_of("web");
-	put_file("web.yaml", "apiVersion: reconciled.dev/v1alpha1\nkind: Controller\nmetadata: {name: "
+	rig_file("web.yaml", "apiVersion: reconciled.dev/v1alpha1\nkind: Controller\nmetadata: {name: "
 			     "web}\nspec: {nonsense: 1}\n");
 	reload();
 	CHECK(WAIT_FOR(10, log_has("nonsense")));
@@ -448,7 +447,7 @@ static void files_change_while_it_runs(void)
 	host_end(&h);
 
 	/* Repaired, and another: what was parked by the old one is tried again. */
-	put_file("web.yaml", WEB("  quarantine: {crashes: 3}\n"));
+	rig_file("web.yaml", WEB("  quarantine: {crashes: 3}\n"));
 	CHECK(watcher_hello());
 	CHECK(state_of("parked") == SHM_STATE_READY);
 
@@ -468,7 +467,7 @@ static void files_change_while_it_runs(void)
 	CHECK(!status_has("\"name\":\"late\""));
 	CHECK(!add_key("late", "x", false, WIRE_CAUSE_INITIAL) && answer.type == WIRE_TYPE_REFUSED);
 	/* It comes back without the watcher having noticed anything: its keys must come back too. */
-	put_file("late.yaml", LATE_FILE);
+	rig_file("late.yaml", LATE_FILE);
 	reload();
 	struct transport_reply reply;
 	CHECK_MSG(WAIT_FOR(10, transport_client_next(watcher, &reply) == TRANSPORT_GONE),
@@ -480,7 +479,7 @@ static void files_change_while_it_runs(void)
 	CHECK(unlink(path) == 0);
 	n_names--;
 	reload();
-	put_file("web.yaml", WEB_FILE);
+	rig_file("web.yaml", WEB_FILE);
 	CHECK(watcher_hello());
 }
 
@@ -575,24 +574,13 @@ static void wrong_configuration_is_78(void)
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 2);
 }
 
-static void put_file(const char *name, const char *text)
-{
-	char path[400];
-	snprintf(path, sizeof(path), "%s/%s", conf_dir, name);
-	FILE *f = fopen(path, "we");
-	if (!f || fputs(text, f) < 0 || fclose(f) != 0) {
-		perror(path);
-		exit(1);
-	}
-}
-
 int main(int argc, char **argv)
 {
 	queue_rig_init(argc, argv);
 	setenv("RECONCILED_TEST_WRITE_TIMEOUT_MS", "1000", 1);
-	put_file("reconciled.yaml", "budgets: {queue: 8Mi}\n");
-	put_file("web.yaml", WEB_FILE);
-	put_file("slow.yaml",
+	rig_file("reconciled.yaml", "budgets: {queue: 8Mi}\n");
+	rig_file("web.yaml", WEB_FILE);
+	rig_file("slow.yaml",
 		 "apiVersion: reconciled.dev/v1alpha1\nkind: Controller\nmetadata: {name: slow}\nspec:\n"
 		 "  for: {apiVersion: v1, kind: Secret}\n  reconciler: {exec: {command: [/bin/true]}, "
 		 "network: host, "

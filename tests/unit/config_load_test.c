@@ -77,7 +77,7 @@ Test(config_load, controllers_d_and_reconciled_yaml)
 	cr_expect_str_eq(
 	    have,
 	    "reconciled.yaml:1:1: error: unknown key \"kubeconfg\": did you mean \"kubeconfig\"? Allowed: "
-	    "kubeconfig, budgets, "
+	    "kubeconfig, budgets, maxConcurrentReconciles, "
 	    "ha\n"
 	    "reconciled.yaml:2:1: error: addresses: not supported by this version: remove it\n"
 	    "reconciled.yaml:3:12: error: ha.mode: leader is not supported by this version; allowed: none\n"

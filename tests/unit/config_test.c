@@ -165,9 +165,15 @@ Test(config, C44_whole_numbers)
 	    {"workers: ~", 12, "spec.workers: found nothing (~)" WORKERS},
 	    {"workers:", 11, "spec.workers: found nothing" WORKERS},
 	    {"workers: [4]", 12, "spec.workers: found a list" WORKERS},
-	    {"workers: {min: 1, max: 8}", 12,
-	     "spec.workers: {min, max} is not supported by this version; allowed: a whole number from 1 to "
-	     "256"},
+	    {"workers: {min: 0, max: 8}", 0, NULL},
+	    {"workers: {min: 8, max: 8}", 0, NULL},
+	    {"workers: {min: 9, max: 8}", 12,
+	     "spec.workers: found min 9 above max 8; allowed: min is at most max"},
+	    {"workers: {min: 1}", 12,
+	     "spec.workers: \"max\" is missing: processes to start; those that are not needed sleep"},
+	    {"workers: {min: 0, max: 0}", 26, "spec.workers.max: found 0" WORKERS},
+	    {"workers: {min: 1, max: 2, mx: 3}", 29,
+	     "spec.workers: unknown key \"mx\": did you mean \"max\"? Allowed: min, max"},
 	};
 	ROWS_ARE(rows);
 }

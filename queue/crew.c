@@ -1,0 +1,20 @@
+#include "crew.h"
+
+bool crew_admits(const struct crew *c, const struct crew_rules *rules)
+{
+	return c->awake < rules->least || (c->awake < rules->most && c->ready > c->waking);
+}
+
+enum crew_step crew_step(const struct crew *c, const struct crew_rules *rules, int64_t rest, int64_t now)
+{
+	if (c->idle && (c->awake > rules->most || now >= crew_next(c, rules, rest)))
+		return CREW_SLEEP;
+	/* An idle one would have got the key; a waking one will. */
+	bool wanted = !c->idle && c->ready > c->waking && c->awake < rules->most;
+	return c->asleep && (wanted || c->awake < rules->least) ? CREW_WAKE : CREW_STAY;
+}
+
+int64_t crew_next(const struct crew *c, const struct crew_rules *rules, int64_t rest)
+{
+	return c->idle && c->awake > rules->least ? c->idle_since + rest : INT64_MAX;
+}

@@ -1,0 +1,167 @@
+/* lead_until in the header of the cache region: without any message a broker grants nothing after it, and a worker kills its
+ * attempt. */
+#include "lead.h"
+#include "queue_rig.h"
+#include "shm_cache.h"
+#include "stack.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- as the watcher will write it ---- */
+
+static struct region region;
+
+static struct cache_header *header(void)
+{
+	return (struct cache_header *)(void *)(region.at + REGION_PAGE);
+}
+
+static void lead_for(int64_t ns) /* 0: leader election is off */
+{
+	atomic_store(&header()->lead_until, ns ? clock_boottime_ns() + ns : 0);
+}
+
+static void region_made(void)
+{
+	char path[400];
+	struct err err = {0};
+	enum region_state state;
+	struct region_spec spec = cache_region_spec();
+	snprintf(path, sizeof(path), "%s/cache.shm", shm_dir);
+	unlink(path);
+	region_done(&region);
+	CHECK_MSG(region_write(path, &spec, &region, &state, &err) == 0, "%s", err.text);
+}
+
+/* The header of a watcher that runs. */
+static void region_borrowed(const char *folder)
+{
+	_cleanup_(free_ptr) char *path = xasprintf("%s/cache.shm", folder);
+	region_done(&region);
+	region =
+	    (struct region){.fd = open(path, O_RDWR | O_CLOEXEC), .mapped = REGION_PAGE + CACHE_HEADER_SIZE};
+	region.at = mmap(NULL, region.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, region.fd, 0);
+	if (region.fd < 0 || region.at == MAP_FAILED) {
+		perror(path);
+		exit(1);
+	}
+}
+
+/* ---- the broker ---- */
+
+static void nothing_is_granted_when_the_lead_is_over(void)
+{
+	struct host h = host_start("web", "web.1");
+	region_made(); /* a region that comes later counts, too */
+	lead_for(-1);
+	CHECK(WAIT_FOR(10, log_has("this host leads no longer")));
+	CHECK(status_has("\"state\":\"not leading\""));
+	host_tell_it(&h, "poll");
+	CHECK(add("a"));
+	CHECK(add("b"));
+	EXPECT_SILENCE(&h, 300);
+	lead_for(2 * NS_PER_S);
+	EXPECT_GRANT(&h, "shop/a");
+	CHECK(log_has("this host leads: keys are granted"));
+	/* It is over by time alone; the result is taken, no key follows. */
+	CHECK(WAIT_FOR(10, status_has("\"state\":\"not leading\"")));
+	host_tell_it(&h, "done %llu %llu 0 -1 0", h.slot, h.generation);
+	EXPECT(&h, "DONE_ACK 0");
+	host_tell_it(&h, "poll");
+	EXPECT_SILENCE(&h, 300);
+	lead_for(3600 * NS_PER_S);
+	EXPECT_GRANT(&h, "shop/b");
+	host_tell_it(&h, "done %llu %llu 0 -1 0", h.slot, h.generation);
+	EXPECT(&h, "DONE_ACK 0");
+	host_tell_it(&h, "poll");
+	/* A region that is gone counts as it was last; another one in its place counts from then on. */
+	lead_for(-1);
+	CHECK(WAIT_FOR(10, status_has("\"state\":\"not leading\"")));
+	char path[400];
+	snprintf(path, sizeof(path), "%s/cache.shm", shm_dir);
+	unlink(path);
+	CHECK(add("c"));
+	EXPECT_SILENCE(&h, 300);
+	region_made();
+	lead_for(0);
+	EXPECT_GRANT(&h, "shop/c");
+	host_end(&h);
+}
+
+/* ---- a worker ---- */
+
+static size_t runs(struct stack *s)
+{
+	_cleanup_(free_ptr) char *path = xasprintf("%s/runs", s->records);
+	_cleanup_(free_ptr) char *text = check_read(path);
+	return strlen(text);
+}
+
+static bool key_is(struct stack *s, const char *text)
+{
+	_cleanup_(free_ptr) char *status = stack_status(s, "-o json");
+	return strstr(status, text) != NULL;
+}
+
+static void an_attempt_ends_with_the_lead_and_comes_back_uncharged(const char *reconciler)
+{
+	struct stack s;
+	stack_init(&s);
+	stack_file(&s, "long.yaml",
+		   "apiVersion: reconciled.dev/v1alpha1\nkind: Controller\nmetadata: {name: long}\nspec:\n"
+		   "  for: {apiVersion: v1, kind: ConfigMap, namespaces: [default]}\n"
+		   "  reconciler:\n    %s\n    sandbox: {readWritePaths: [%s]}\n",
+		   reconciler, s.records);
+	stack_file(&s, "once.sh", "#!/bin/sh\nprintf . >>%s/runs\nuntil [ -e %s/go ]; do sleep 0.05; done\n",
+		   s.records, s.records);
+	stack_file(
+	    &s, "co.sh",
+	    "#!/bin/sh\nread -r hello\necho '{\"kind\":\"Hello\",\"apiVersion\":\"reconciled.dev/v1\"}'\n"
+	    "while read -r line; do\n[ \"${line#*ReconcileRequest}\" = \"$line\" ] && continue\n"
+	    "printf . >>%s/runs\nuntil [ -e %s/go ]; do sleep 0.05; done\n"
+	    "uid=${line#*\\\"uid\\\":\\\"}\necho \"{\\\"uid\\\":\\\"${uid%%%%\\\"*}\\\"}\"\ndone\n",
+	    s.records, s.records);
+	stack_start(&s);
+	CHECK(stack_api(&s, "POST", "application/json", "{\"metadata\":{\"name\":\"a\"}}", NULL,
+			"/api/v1/namespaces/default/configmaps") == 201);
+	CHECK(WAIT_FOR(30, runs(&s) == 1));
+	region_borrowed(s.region);
+	lead_for(500 * (int64_t)NS_PER_MS);
+	CHECK(WAIT_FOR(20, key_is(&s, "\"running\":0") && key_is(&s, "\"Cancelled\":1")));
+	CHECK(key_is(&s, "\"ready\":1"));
+	CHECK(stack_logged(&s, "this host leads no longer"));
+	pid_t children[8];
+	CHECK(WAIT_FOR(10,
+		       stack_pids(&s, ROLE_CHILD, children, 8) <= (strstr(reconciler, "coprocess") ? 1 : 0)));
+	CHECK(runs(&s) == 1);
+	lead_for(3600 * NS_PER_S);
+	CHECK(WAIT_FOR(20, runs(&s) == 2));
+	stack_file(&s, "../records/go", "%s", "");
+	CHECK(WAIT_FOR(20, key_is(&s, "\"success\":1")));
+	CHECK_MSG(key_is(&s, "\"error\":0") && key_is(&s, "\"retries\":0"), "it was charged");
+	stack_stop(&s);
+	stack_done(&s);
+}
+
+int main(int argc, char **argv)
+{
+	queue_rig_init(argc, argv);
+	rig_file("web.yaml",
+		 "apiVersion: reconciled.dev/v1alpha1\nkind: Controller\nmetadata: {name: web}\nspec:\n"
+		 "  for: {apiVersion: v1, kind: ConfigMap}\n  reconciler: {exec: {command: [/bin/true]}}\n");
+	n_names = 1;
+	broker_start();
+	struct err err = {0};
+	CHECK_MSG(transport_dial(socket_path, &watcher, &err) == 0, "%s", err.text);
+	CHECK(watcher_hello());
+	nothing_is_granted_when_the_lead_is_over();
+	an_attempt_ends_with_the_lead_and_comes_back_uncharged("exec: {command: [./once.sh]}");
+	an_attempt_ends_with_the_lead_and_comes_back_uncharged("coprocess: {command: [./co.sh]}");
+	int rc = check_result();
+	fflush(stdout);
+	exit(rc);
+}
