@@ -33,7 +33,7 @@
 
 /* ---- words ---- */
 
-/* The life of a key. DIRTY is RUNNING with a pending part, and is shown as RUNNING. */
+/* The life of a key. DIRTY is RUNNING with a pending part, TIMED with one for a later time; both are shown as RUNNING. */
 /* clang-format off */
 #define SHM_STATES(X)                 \
 	X(NONE, "(none)")             \
@@ -41,6 +41,7 @@
 	X(WAITING, "WAITING")         \
 	X(RUNNING, "RUNNING")         \
 	X(DIRTY, "RUNNING")           \
+	X(TIMED, "RUNNING")           \
 	X(QUARANTINED, "QUARANTINED")
 /* clang-format on */
 enum shm_state {
@@ -59,8 +60,13 @@ enum shm_state {
 	X(REQUEUE, "requeue")            \
 	X(NOT_READY, "NotReady")         \
 	X(THROTTLED, "Throttled")        \
-	X(CONFLICT, "Conflict")
+	X(CONFLICT, "Conflict")          \
+	X(ADD_AFTER, "addAfter")
 /* clang-format on */
+/* Of a slot's state: has somebody the key? */
+#define SHM_LEASED(state)                                                                                    \
+	((state) == SHM_STATE_RUNNING || (state) == SHM_STATE_DIRTY || (state) == SHM_STATE_TIMED)
+
 enum shm_wait {
 #define X(NAME, text) SHM_WAIT_##NAME,
 	SHM_WAITS(X)
@@ -126,6 +132,7 @@ enum shm_block {
 	X(QUARANTINED, "quarantined") \
 	X(CLEARED, "quarantine left") \
 	X(DROPPED, "dropped")         \
+	X(CANCELLED, "cancelled")     \
 	X(TEXT, "(text)")
 /* clang-format on */
 enum shm_happened {
@@ -169,7 +176,7 @@ struct shm_slot {
 			uint8_t causes, ends, flags, uncounted, state, wait;
 		};
 	};
-	/* READY: since; WAITING and QUARANTINED: until; DIRTY: when the pending part was added */
+	/* READY: since; WAITING and QUARANTINED: until; DIRTY: when the pending part was added; TIMED: until */
 	int64_t ready_at;
 	int32_t priority;	 /* pending part; RUNNING: what it was granted with */
 	uint32_t added;		 /* pending part: its first add, in SHM_ADDED_UNIT (1/10 s: 13 years) */

@@ -35,6 +35,13 @@ enum wire_outcome {
 #undef X
 	    WIRE_OUTCOME_COUNT
 };
+enum wire_timer {
+#define X(NAME, text) WIRE_TIMER_##NAME,
+	WIRE_TIMERS(X)
+#undef X
+	    WIRE_TIMER_COUNT
+};
+#define WIRE_DELAY_MS_MOST INT64_C(3153600000000) /* 100 years of 365 days */
 enum wire_wish {
 #define X(NAME, text) WIRE_WISH_##NAME,
 	WIRE_WISHES(X)

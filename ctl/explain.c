@@ -86,7 +86,7 @@ static void print_text(const char *name, const struct queue_key *k, const struct
 		buf_putc(out, '\n');
 		if (k->pending && k->state != SHM_STATE_QUARANTINED)
 			print_pending(k, now, out);
-		if (k->state == SHM_STATE_RUNNING || k->state == SHM_STATE_DIRTY)
+		if (SHM_LEASED(k->state))
 			print_lease(k, now, out);
 		if (k->record.attempted)
 			print_last(k, now, out);

@@ -16,8 +16,8 @@ static const struct ctl_command commands[] = {
     {"explain", "CONTROLLER/NAMESPACE/NAME [-o json]",
      "one key: what it waits for, why it ran, what happened", explain_run,
      "CONTROLLER//NAME for a key without a namespace. Reads shared memory, as `queue` does."},
-    {"requeue", "CONTROLLER|CONTROLLER/NAMESPACE/NAME...", "reconcile keys now, also those in quarantine",
-     requeue_run,
+    {"requeue", "CONTROLLER|CONTROLLER/NAMESPACE/NAME... [--after TIME | --cancel]",
+     "reconcile keys now or later, also those in quarantine", requeue_run,
      "A key that is running runs once more afterwards. A controller's name stands for all of its keys that "
      "are in the "
      "queue."},

@@ -13,11 +13,9 @@ struct counts {
 /* What is most urgent to see first: what runs, what could run, what waits (soonest first), what is parked. */
 static int by_state(const void *a, const void *b)
 {
-	static const int order[SHM_STATE_COUNT] = {[SHM_STATE_RUNNING] = 0,
-						   [SHM_STATE_DIRTY] = 0,
-						   [SHM_STATE_READY] = 1,
-						   [SHM_STATE_WAITING] = 2,
-						   [SHM_STATE_QUARANTINED] = 3};
+	static const int order[SHM_STATE_COUNT] = {
+	    [SHM_STATE_RUNNING] = 0, [SHM_STATE_DIRTY] = 0,   [SHM_STATE_TIMED] = 0,
+	    [SHM_STATE_READY] = 1,   [SHM_STATE_WAITING] = 2, [SHM_STATE_QUARANTINED] = 3};
 	const struct queue_key *x = *(struct queue_key *const *)a, *y = *(struct queue_key *const *)b;
 	int c = strcmp(x->controller, y->controller);
 	if (c)
@@ -28,6 +26,11 @@ static int by_state(const void *a, const void *b)
 		return x->ready_at < y->ready_at ? -1 : 1;
 	c = strcmp(x->namespace, y->namespace);
 	return c ? c : strcmp(x->name, y->name);
+}
+
+static size_t running_of(const struct counts *c)
+{
+	return c->of[SHM_STATE_RUNNING] + c->of[SHM_STATE_DIRTY] + c->of[SHM_STATE_TIMED];
 }
 
 /* The first `limit` keys (of one controller, if it is named), each malloced; counts has all. */
@@ -91,8 +94,7 @@ static void print_table(struct queue_key *const *list, size_t n, const struct co
 	for (size_t i = 0; i < SHM_STATE_COUNT; i++)
 		total += counts->of[i];
 	buf_printf(out, "%s%zu %s: %zu running, %zu ready, %zu waiting, %zu quarantined\n", n ? "\n" : "",
-		   total, total == 1 ? "key" : "keys",
-		   counts->of[SHM_STATE_RUNNING] + counts->of[SHM_STATE_DIRTY], counts->of[SHM_STATE_READY],
+		   total, total == 1 ? "key" : "keys", running_of(counts), counts->of[SHM_STATE_READY],
 		   counts->of[SHM_STATE_WAITING], counts->of[SHM_STATE_QUARANTINED]);
 	if (n < total)
 		buf_printf(out, "%zu are not shown: see --limit\n", total - n);
@@ -126,9 +128,8 @@ static void print_json(struct queue_reader *q, struct queue_key *const *list, si
 	buf_printf(out,
 		   "{\"broker\":%s,\"counts\":{\"running\":%zu,\"ready\":%zu,\"waiting\":%zu,\"quarantined\":"
 		   "%zu},\"paused\":[",
-		   broker ? "true" : "false", counts->of[SHM_STATE_RUNNING] + counts->of[SHM_STATE_DIRTY],
-		   counts->of[SHM_STATE_READY], counts->of[SHM_STATE_WAITING],
-		   counts->of[SHM_STATE_QUARANTINED]);
+		   broker ? "true" : "false", running_of(counts), counts->of[SHM_STATE_READY],
+		   counts->of[SHM_STATE_WAITING], counts->of[SHM_STATE_QUARANTINED]);
 	print_held(q, true, now, out);
 	buf_puts(out, "],\"keys\":[");
 	for (size_t i = 0; i < n; i++) {

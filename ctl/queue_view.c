@@ -18,10 +18,13 @@ void view_state(const struct queue_key *k, int64_t now, struct buf *out)
 		break;
 	case SHM_STATE_RUNNING:
 	case SHM_STATE_DIRTY:
+	case SHM_STATE_TIMED:
 		buf_printf(out, "for %s in process %" PRIu32 "%s%s", age(now, k->detail.granted_at, text),
 			   k->detail.host_pid,
 			   now > k->detail.lease_end ? ", over its time: being killed" : "",
 			   k->state == SHM_STATE_DIRTY ? ", runs again afterwards" : "");
+		if (k->state == SHM_STATE_TIMED)
+			buf_printf(out, ", is to run again in %s", age(k->ready_at, now, text));
 		break;
 	case SHM_STATE_QUARANTINED:
 		buf_printf(out, "for another %s, or until the object changes", age(k->ready_at, now, text));
@@ -103,7 +106,7 @@ static void failures_json(const struct shm_record *r, struct buf *out)
 
 void view_key_json(const struct queue_key *k, int64_t now, struct buf *out)
 {
-	bool running = k->state == SHM_STATE_RUNNING || k->state == SHM_STATE_DIRTY;
+	bool running = SHM_LEASED(k->state);
 	bool until = k->state == SHM_STATE_WAITING || k->state == SHM_STATE_QUARANTINED;
 	buf_puts(out, "{\"controller\":");
 	buf_json_string(out, span_of(k->controller));

@@ -1,4 +1,5 @@
 /* reconcilectl requeue: adds keys by hand. */
+#include "config.h"
 #include "control.h"
 #include "key_name.h"
 #include "queue_read.h"
@@ -9,10 +10,21 @@ enum {
 	PRIORITY_OF_ALL = -100 /* as a resync: single events go before */
 };
 
-static struct wire_add_key add_of(struct span namespace, struct span name, int64_t priority)
+struct when {
+	int64_t delay_ms; /* 0: now */
+	bool cancel;
+};
+
+static struct wire_add_key add_of(struct span namespace, struct span name, int64_t priority,
+				  const struct when *when)
 {
+	/* What an operator says last is meant: it moves a key that waits already to this time. */
 	return (struct wire_add_key){.namespace = namespace,
 				     .name = name,
+				     .delay_ms = when->delay_ms,
+				     .timer = when->cancel     ? WIRE_TIMER_CANCEL
+					      : when->delay_ms ? WIRE_TIMER_REPLACE
+							       : WIRE_TIMER_EARLIEST,
 				     .priority = priority,
 				     .primary_changed = true,
 				     .cause = WIRE_CAUSE_OPERATOR,
@@ -36,7 +48,8 @@ static int add(const struct ctl *c, struct span controller, const struct wire_ad
 }
 
 /* All keys of the controller that are in the queue now, read from shared memory. */
-static int add_all(const struct ctl *c, const char *controller, size_t *ret_count, struct err *err)
+static int add_all(const struct ctl *c, const char *controller, const struct when *when, size_t *ret_count,
+		   struct err *err)
 {
 	struct queue_reader *q;
 	int rc = queue_open(c->program.region_dir, &q, err);
@@ -51,8 +64,8 @@ static int add_all(const struct ctl *c, const char *controller, size_t *ret_coun
 	while (rc == 0 && more != 0 && more != -EPROTO) {
 		more = queue_next(q, &cursor, &found[n]);
 		if (more > 0 && strcmp(found[n].controller, controller) == 0) {
-			keys[n] =
-			    add_of(span_of(found[n].namespace), span_of(found[n].name), PRIORITY_OF_ALL);
+			keys[n] = add_of(span_of(found[n].namespace), span_of(found[n].name), PRIORITY_OF_ALL,
+					 when);
 			n++;
 		}
 		if (n == BATCH || (n > 0 && (more == 0 || more == -EPROTO))) {
@@ -66,37 +79,52 @@ static int add_all(const struct ctl *c, const char *controller, size_t *ret_coun
 }
 
 /* A controller's name, or one key. */
-static int requeue(const struct ctl *c, const char *what, size_t *ret_count, struct err *err)
+static int requeue(const struct ctl *c, const char *what, const struct when *when, size_t *ret_count,
+		   struct err *err)
 {
 	struct key_name key;
 	if (!strchr(what, '/'))
-		return add_all(c, what, ret_count, err);
+		return add_all(c, what, when, ret_count, err);
 	int rc = key_name_parse(what, &key, err);
-	struct wire_add_key one = add_of(key.namespace, key.name, 0);
+	struct wire_add_key one = add_of(key.namespace, key.name, 0, when);
 	if (rc == 0)
 		rc = add(c, key.controller, &one, 1, err);
 	*ret_count = rc == 0;
 	return rc;
 }
 
-static void say(const struct ctl *c, const char *what, size_t count, const char *problem, bool first,
-		struct buf *out)
+static void say(const struct ctl *c, const char *what, const struct when *when, size_t count,
+		const char *problem, bool first, struct buf *out)
 {
+	const char *done = when->cancel ? "cancelled" : "requeued";
 	if (c->json) {
 		buf_puts(out, first ? "" : ",");
 		buf_puts(out, "{\"key\":");
 		buf_json_string(out, span_of(what));
-		buf_printf(out, ",\"requeued\":%s,\"count\":%zu,\"message\":", problem ? "false" : "true",
+		buf_printf(out, ",\"%s\":%s,\"count\":%zu,\"message\":", done, problem ? "false" : "true",
 			   count);
 		buf_json_string(out, span_of(problem ? problem : ""));
 		buf_putc(out, '}');
 	} else if (!problem && strchr(what, '/')) {
-		buf_printf(out, "%s requeued\n", what);
+		buf_printf(out, "%s %s\n", what, done);
 	} else if (!problem) {
-		buf_printf(out, "%s: %zu %s requeued\n", what, count, count == 1 ? "key" : "keys");
+		buf_printf(out, "%s: %zu %s %s\n", what, count, count == 1 ? "key" : "keys", done);
 	}
 	if (problem)
 		fprintf(stderr, "reconcilectl requeue: %s: %s\n", what, problem);
+}
+
+static int64_t delay_of(const struct ctl_command *self, const char *after, bool cancel)
+{
+	int64_t ns;
+	if (cancel)
+		ctl_usage(self, "--after or --cancel, not both");
+	if (parse_duration(after, &ns) < 0)
+		ctl_usage(self, "--after is a duration, as in 90s or 1h30m, not %s", after);
+	int64_t ms = ns / NS_PER_MS + (ns % NS_PER_MS != 0);
+	if (ms > WIRE_DELAY_MS_MOST)
+		ctl_usage(self, "--after is at most 100 years (876000h), not %s", after);
+	return ms;
 }
 
 CTL_RUN(requeue_run)
@@ -105,8 +133,16 @@ CTL_RUN(requeue_run)
 	struct err err;
 	struct key_name ignored;
 	int status = EXIT_SUCCESS;
+	const char *after = NULL;
+	struct when when = {0};
 	_cleanup_(buf_done) struct buf out = {0};
-	ctl_options(&c, self, NULL, true, argc, argv);
+	const struct program_option own[] = {
+	    {"after", 0, "TIME", "not now but then; a key that waits, waits until then", .text = &after},
+	    {"cancel", 0, NULL, "take back --after, or the program's requeueAfter", .flag = &when.cancel},
+	    {0}};
+	ctl_options(&c, self, own, true, argc, argv);
+	if (after)
+		when.delay_ms = delay_of(self, after, when.cancel);
 	if (c.first == argc)
 		ctl_usage(self, "which key?");
 	for (int i = c.first; i < argc; i++)
@@ -117,8 +153,8 @@ CTL_RUN(requeue_run)
 	buf_puts(&out, c.json ? "[" : "");
 	for (int i = c.first; i < argc; i++) {
 		size_t count = 0;
-		bool good = requeue(&c, argv[i], &count, &err) == 0;
-		say(&c, argv[i], count, good ? NULL : err.text, i == c.first, &out);
+		bool good = requeue(&c, argv[i], &when, &count, &err) == 0;
+		say(&c, argv[i], &when, count, good ? NULL : err.text, i == c.first, &out);
 		status = good ? status : EXIT_FAILURE;
 	}
 	buf_puts(&out, c.json ? "]\n" : "");

@@ -201,7 +201,7 @@ static void print_region(const struct depth *list, size_t n, bool json, const ch
 	}
 	for (size_t i = 0; i < n; i++) {
 		const size_t *of = list[i].of;
-		size_t leased = of[SHM_STATE_RUNNING] + of[SHM_STATE_DIRTY];
+		size_t leased = of[SHM_STATE_RUNNING] + of[SHM_STATE_DIRTY] + of[SHM_STATE_TIMED];
 		if (json) {
 			buf_printf(out, "%s{\"name\":", i ? "," : "");
 			buf_json_string(out, span_of(list[i].controller));

@@ -11,6 +11,7 @@ function clean(text) {
 	gsub(/enum wire_cause/, "one of the causes", text)
 	gsub(/enum wire_outcome/, "one of the outcomes", text)
 	gsub(/enum wire_wish/, "one of the wishes", text)
+	gsub(/enum wire_timer/, "one of the timers", text)
 	gsub(/enum wire_state/, "one of the states", text)
 	gsub(/enum wire_refusal/, "one of the refusals", text)
 	return text

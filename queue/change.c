@@ -88,7 +88,7 @@ void change_say(struct change *ch, struct span text)
 
 static bool leased(enum shm_state state)
 {
-	return state == SHM_STATE_RUNNING || state == SHM_STATE_DIRTY;
+	return SHM_LEASED(state);
 }
 
 static void index_out(struct workqueue *wq, const struct change *ch)
@@ -108,6 +108,7 @@ static void index_out(struct workqueue *wq, const struct change *ch)
 		break;
 	case SHM_STATE_RUNNING:
 	case SHM_STATE_DIRTY:
+	case SHM_STATE_TIMED:
 		index_timer_remove(x, INDEX_LEASES, ch->slot);
 		c->running--;
 		break;
@@ -136,6 +137,7 @@ void change_index(struct workqueue *wq, uint32_t slot)
 		break;
 	case SHM_STATE_RUNNING:
 	case SHM_STATE_DIRTY:
+	case SHM_STATE_TIMED:
 		index_timer_add(x, INDEX_LEASES, slot, store_detail(wq->store, s->detail)->lease_end);
 		c->running++;
 		break;
@@ -223,9 +225,10 @@ void change_commit(struct workqueue *wq, struct change *ch)
 	enum shm_state to = ch->s.state;
 	/* A place in a ready list is kept by a key that stays in its band; a timer by one that still waits
 	 * for the same time. */
-	bool keeps_place =
-	    (to == ch->from && (to != SHM_STATE_READY || index_band(ch->s.priority) == ch->from_band)) ||
-	    (leased(to) && leased(ch->from));
+	bool keeps_place = (to == ch->from &&
+			    (to == SHM_STATE_READY ? index_band(ch->s.priority) == ch->from_band
+						   : ch->s.ready_at == store_slot(st, ch->slot)->ready_at)) ||
+			   (leased(to) && leased(ch->from));
 	bool recorded = leased(ch->from) && store_slot(st, ch->slot)->record;
 	if (!keeps_place)
 		index_out(wq, ch);

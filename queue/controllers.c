@@ -77,7 +77,7 @@ static int find_key(struct workqueue *wq, uint32_t slot, struct err *err)
 	index_insert(x, key.hash, slot, s->namespace_number);
 	c->uncounted_adds += (s->flags & SHM_SLOT_ADDED) != 0;
 	c->uncounted_merges += s->uncounted;
-	wq->unrecorded += (s->state == SHM_STATE_RUNNING || s->state == SHM_STATE_DIRTY) && !s->record;
+	wq->unrecorded += SHM_LEASED(s->state) && !s->record;
 	return 0;
 }
 

@@ -277,6 +277,16 @@ static bool check_key(const struct wire_add_key *k, size_t i, char text[200])
 		snprintf(text, 200, "ADD.keys[%zu].cause: %u is no cause that the broker knows", i, k->cause);
 		return false;
 	}
+	if (k->timer >= WIRE_TIMER_COUNT) {
+		snprintf(text, 200, "ADD.keys[%zu].timer: %u is no timer that the broker knows", i, k->timer);
+		return false;
+	}
+	if (k->delay_ms < 0 || k->delay_ms > WIRE_DELAY_MS_MOST ||
+	    (k->timer == WIRE_TIMER_CANCEL && k->delay_ms)) {
+		snprintf(text, 200, "ADD.keys[%zu].delay_ms: it is %lld; allowed is 0 to %lld, of cancel 0",
+			 i, (long long)k->delay_ms, (long long)WIRE_DELAY_MS_MOST);
+		return false;
+	}
 	return true;
 }
 

@@ -14,7 +14,7 @@ int lease_recover(struct leases *ls, const struct workqueue *wq, struct err *err
 {
 	for (uint32_t i = 0; i < store_slots(wq->store); i++) {
 		const struct shm_slot *s = store_slot(wq->store, i);
-		if (s->state != SHM_STATE_RUNNING && s->state != SHM_STATE_DIRTY)
+		if (!SHM_LEASED(s->state))
 			continue;
 		const struct shm_detail *d = store_detail(wq->store, s->detail);
 		struct proc *host = NULL, *jail = NULL;

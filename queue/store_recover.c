@@ -78,7 +78,7 @@ static int check_detail(const struct store *st, struct named *named, uint32_t sl
 	int rc = name_cell(st, named, s->detail, CELL_DETAIL, err);
 	if (rc < 0)
 		return rc;
-	bool leased = s->state == SHM_STATE_RUNNING || s->state == SHM_STATE_DIRTY;
+	bool leased = SHM_LEASED(s->state);
 	const struct shm_detail *d = s->detail ? store_detail(st, s->detail) : NULL;
 	if (leased != (d && d->generation != 0))
 		return err_set(err, -EBADMSG, "slot %u: its state and its lease contradict", slot);

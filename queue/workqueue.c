@@ -78,6 +78,8 @@ static int32_t clamp_priority(int64_t priority)
 
 static enum state_event add_event(const struct shm_slot *s, const struct wire_add_key *key)
 {
+	if (key->delay_ms)
+		return STATE_EVENT_AFTER;
 	if (key->cause == WIRE_CAUSE_OPERATOR)
 		return STATE_EVENT_CHANGE;
 	if (s->state == SHM_STATE_WAITING && s->wait == SHM_WAIT_THROTTLED)
@@ -126,7 +128,8 @@ static int add_new(struct workqueue *wq, const struct index_key *at, const struc
 	struct shm_slot s = {
 	    .controller = (uint8_t)at->controller,
 	    .name_len = (uint8_t)at->name.len,
-	    .ready_at = now,
+	    .ready_at = now + key->delay_ms * NS_PER_MS,
+	    .wait = key->delay_ms ? SHM_WAIT_ADD_AFTER : SHM_WAIT_NONE,
 	    .added = added_at(now),
 	    .priority = clamp_priority(key->priority),
 	    .flags = SHM_SLOT_ADDED,
@@ -169,15 +172,21 @@ static bool same_object(const struct workqueue *wq, const struct shm_slot *s, st
 	return object.len ? last && s->count > 1 && span_eq(store_text(wq->store, last), object) : !last;
 }
 
+/* An add for a later time finds one that is for now already. */
+static bool is_now(enum shm_state state)
+{
+	return state == SHM_STATE_READY || state == SHM_STATE_DIRTY;
+}
+
 /* A merge that moves nothing is one store. */
 static bool merge_in_place(struct workqueue *wq, uint32_t slot, const struct wire_add_key *key,
 			   enum state_event event, struct span object)
 {
 	const struct shm_slot *s = store_slot(wq->store, slot);
 	struct shm_pending p = s->pending;
-	if (state_next(p.state, event) != p.state || key->priority > s->priority || p.count == 0 ||
-	    p.count == UINT16_MAX || p.uncounted == UINT8_MAX || (says_changed(key) && s->record) ||
-	    !same_object(wq, s, object))
+	if (state_next(p.state, event) != p.state || (key->delay_ms && !is_now(p.state)) ||
+	    key->priority > s->priority || p.count == 0 || p.count == UINT16_MAX ||
+	    p.uncounted == UINT8_MAX || (says_changed(key) && s->record) || !same_object(wq, s, object))
 		return false;
 	merge_cause(&p, key);
 	p.uncounted++;
@@ -200,6 +209,24 @@ static void raise_ready(struct shm_slot *s, int32_t priority, int64_t now)
 	}
 }
 
+/* What an add for a later time does to the time that is there. Only an operator shortens what the program asked
+ * for as Throttled, and what cannot lift quarantine does not move its end. A retry stays one, so that a cancel
+ * does not lose it. */
+static void move_time(struct shm_slot *s, const struct wire_add_key *key, int64_t at)
+{
+	bool moves = key->timer == WIRE_TIMER_REPLACE || at < s->ready_at;
+	if (s->state == SHM_STATE_WAITING && s->wait == SHM_WAIT_THROTTLED &&
+	    key->cause != WIRE_CAUSE_OPERATOR && at < s->ready_at)
+		moves = false;
+	if (s->state == SHM_STATE_QUARANTINED && !says_changed(key))
+		moves = false;
+	if (!moves || is_now(s->state))
+		return;
+	s->ready_at = at;
+	if (s->wait == SHM_WAIT_REQUEUE_AFTER)
+		s->wait = SHM_WAIT_ADD_AFTER;
+}
+
 static void merge(struct workqueue *wq, uint32_t slot, const struct wire_add_key *key, enum state_event event,
 		  struct span object, int64_t now)
 {
@@ -208,17 +235,19 @@ static void merge(struct workqueue *wq, uint32_t slot, const struct wire_add_key
 	int32_t priority = clamp_priority(key->priority);
 	change_move(&ch, event);
 	bool to_ready = ch.s.state == SHM_STATE_READY && ch.from != SHM_STATE_READY;
-	bool to_dirty = ch.s.state == SHM_STATE_DIRTY && ch.from == SHM_STATE_RUNNING;
+	bool first = ch.from == SHM_STATE_RUNNING; /* of the pending part of a leased key */
 	if (ch.s.count == 0)
 		ch.s.added = added_at(now);
-	if (to_dirty)
+	if (first)
 		ch.s.priority = priority;
 	else if (ch.from == SHM_STATE_READY)
 		raise_ready(&ch.s, priority, now);
 	else
 		ch.s.priority = MAX(ch.s.priority, priority);
-	if (to_ready || to_dirty)
-		ch.s.ready_at = now;
+	if (key->delay_ms && !first)
+		move_time(&ch.s, key, now + key->delay_ms * NS_PER_MS);
+	else if (to_ready || ch.s.state != ch.from)
+		ch.s.ready_at = now + key->delay_ms * NS_PER_MS;
 	if (to_ready) {
 		ch.s.wait = SHM_WAIT_NONE;
 		change_count(&ch, adds, 1);
@@ -235,10 +264,46 @@ static void merge(struct workqueue *wq, uint32_t slot, const struct wire_add_key
 	change_commit(wq, &ch);
 }
 
+static void nothing_pending(struct shm_slot *s)
+{
+	s->causes = s->ends = 0;
+	s->flags = s->flags & SHM_SLOT_ADDED;
+	s->count = 0;
+	s->added = 0;
+	s->ready_at = 0;
+}
+
+/* Takes away what only a request waits for; a retry, an event and quarantine stay. */
+static void cancel(struct workqueue *wq, uint32_t slot, int64_t now)
+{
+	const struct shm_slot *s = store_slot(wq->store, slot);
+	bool asked = s->wait == SHM_WAIT_ADD_AFTER || s->wait == SHM_WAIT_REQUEUE_AFTER;
+	if (s->state != SHM_STATE_TIMED && !(s->state == SHM_STATE_WAITING && asked))
+		return;
+	struct change ch;
+	change_begin(wq, slot, SHM_HAPPENED_CANCELLED, now, &ch);
+	change_move(&ch, STATE_EVENT_CANCEL);
+	if (ch.s.state == SHM_STATE_RUNNING) {
+		store_release(wq->store, ch.d.objects.first_object);
+		store_release(wq->store, ch.d.objects.last_object);
+		ch.d.objects = (struct shm_causes){0};
+		nothing_pending(&ch.s);
+		ch.s.priority = ch.d.lease_priority;
+	}
+	change_commit(wq, &ch);
+}
+
 static int add(struct workqueue *wq, const struct index_key *at, const struct wire_add_key *key, int64_t now,
 	       enum shm_state *ret_state)
 {
 	uint32_t slot = index_find(&wq->index, at);
+	if (key->timer == WIRE_TIMER_CANCEL) {
+		if (slot != INDEX_NONE)
+			cancel(wq, slot, now);
+		slot = index_find(&wq->index, at);
+		*ret_state = slot == INDEX_NONE ? SHM_STATE_NONE : store_slot(wq->store, slot)->state;
+		return 0;
+	}
 	if (slot == INDEX_NONE)
 		return add_new(wq, at, key, now, ret_state);
 	char room[CAUSE_MOST];
@@ -323,13 +388,8 @@ static void lease_take(struct change *ch, const struct workqueue *wq, const stru
 	d->host_start = holder->host_start;
 	d->jail_pid = holder->jail_pid;
 	d->jail_start = holder->jail_start;
-	/* Nothing is pending now. */
 	d->objects = (struct shm_causes){0};
-	ch->s.causes = ch->s.ends = 0;
-	ch->s.flags = ch->s.flags & SHM_SLOT_ADDED;
-	ch->s.count = 0;
-	ch->s.added = 0;
-	ch->s.ready_at = 0;
+	nothing_pending(&ch->s);
 }
 
 static void describe(const struct workqueue *wq, const struct change *ch, struct workqueue_grant *ret)
@@ -395,7 +455,7 @@ const struct shm_detail *workqueue_lease(const struct workqueue *wq, uint64_t sl
 	if (slot >= store_slots(wq->store) || generation == 0)
 		return NULL;
 	const struct shm_slot *s = store_slot(wq->store, (uint32_t)slot);
-	if (s->state != SHM_STATE_RUNNING && s->state != SHM_STATE_DIRTY)
+	if (!SHM_LEASED(s->state))
 		return NULL;
 	const struct shm_detail *d = store_detail(wq->store, s->detail);
 	return d->generation == generation ? d : NULL;
@@ -481,6 +541,17 @@ static void end_pause(struct workqueue *wq, struct change *ch, const struct wire
 		    done->message.len ? done->message : done->reason, now);
 }
 
+/* What it was added for while it ran, or what its outcome asks for. */
+static void sooner_of(struct attempt_plan *p, int64_t timer)
+{
+	bool asked = p->event == STATE_EVENT_FINISH || p->wait == SHM_WAIT_REQUEUE_AFTER;
+	if (p->event == STATE_EVENT_HOLD || (p->event != STATE_EVENT_FINISH && p->delay <= timer))
+		return;
+	p->delay = timer;
+	if (asked)
+		p->wait = SHM_WAIT_ADD_AFTER;
+}
+
 static void end_attempt(struct workqueue *wq, uint32_t slot, const struct wire_done *done, int64_t now,
 			struct workqueue_end *ret)
 {
@@ -488,7 +559,10 @@ static void end_attempt(struct workqueue *wq, uint32_t slot, const struct wire_d
 	change_begin(wq, slot, SHM_HAPPENED_DONE, now, &ch);
 	change_record(&ch);
 	const struct workqueue_controller *c = &wq->controllers[ch.s.controller];
-	bool dirty = ch.s.state == SHM_STATE_DIRTY;
+	if (ch.s.state == SHM_STATE_TIMED && ch.s.ready_at <= now)
+		change_move(&ch, STATE_EVENT_DUE);
+	bool dirty = ch.s.state == SHM_STATE_DIRTY, timed = ch.s.state == SHM_STATE_TIMED;
+	int64_t timer = ch.s.ready_at;
 	int64_t bucket = store_controller(wq->store, ch.s.controller)->bucket, old_bucket = bucket;
 	struct attempt_plan p = attempt_end(&ch.r, done, &c->rules.attempt, ch.d.granted_at, dirty,
 					    ch.s.flags & SHM_SLOT_CHANGED, &bucket, &wq->random, now);
@@ -505,11 +579,13 @@ static void end_attempt(struct workqueue *wq, uint32_t slot, const struct wire_d
 	if (p.event == STATE_EVENT_RETURN) {
 		ch.h.happened =
 		    done->outcome == WIRE_OUTCOME_WORKER_LOST ? SHM_HAPPENED_LOST : SHM_HAPPENED_DONE;
-		pending_restore(wq, &ch, dirty);
+		pending_restore(wq, &ch, dirty || timed);
 	} else if (p.event != STATE_EVENT_FINISH) {
 		int32_t priority = done->has_priority ? clamp_priority(done->priority) : ch.d.lease_priority;
-		ch.s.priority = dirty ? MAX(ch.s.priority, priority) : priority;
+		ch.s.priority = dirty || timed ? MAX(ch.s.priority, priority) : priority;
 	}
+	if (timed && to == SHM_STATE_WAITING)
+		sooner_of(&p, timer - now);
 	ch.s.wait = (uint8_t)(to == SHM_STATE_WAITING ? p.wait : SHM_WAIT_NONE);
 	if (to == SHM_STATE_WAITING || to == SHM_STATE_QUARANTINED)
 		ch.h.delay = MIN(p.delay, INT64_MAX - now);
@@ -568,7 +644,7 @@ size_t workqueue_tick(struct workqueue *wq, int64_t now, size_t most, void (*ove
 	size_t n = 0;
 	for (uint32_t slot; n < most && (slot = index_timer_due(&wq->index, now)) != INDEX_NONE; n++) {
 		enum shm_state state = store_slot(wq->store, slot)->state;
-		if (state == SHM_STATE_RUNNING || state == SHM_STATE_DIRTY) {
+		if (SHM_LEASED(state)) {
 			lease_over(wq, slot, now, over, ctx);
 			continue;
 		}

@@ -281,7 +281,7 @@ static void check_leases(void)
 	size_t running = 0;
 	for (uint32_t i = 0; i < store_slots(&b->store); i++) {
 		uint8_t state = store_slot(&b->store, i)->state;
-		running += state == SHM_STATE_RUNNING || state == SHM_STATE_DIRTY;
+		running += SHM_LEASED(state);
 	}
 	FUZZ_CHECK(running == b->leases.len, "%zu keys are leased, %zu leases are known", running,
 		   b->leases.len);

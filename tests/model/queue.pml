@@ -32,6 +32,7 @@ mtype = { NOTHING, HELLO_ACK, DONE_ACK, GRANT, REFUSED, ADD_ACK }; /* answers: c
 typedef slot_type {
 	mtype state = NONE;
 	bool held;		/* WAITING as Throttled */
+	bool asked;		/* WAITING only because it was asked for */
 	byte holder = NOBODY;	/* the lease: a host */
 	byte generation
 }
@@ -75,7 +76,8 @@ bool add_acked;	       /* the ADD_ACK is on its way */
 
 /* ---- budgets ---- */
 byte changes = CHANGES, failures = FAILURES, broker_crashes = BROKER_CRASHES, watcher_crashes = WATCHER_CRASHES,
-     host_deaths = HOST_DEATHS, cuts = CUTS, drops = DROPS;
+     host_deaths = HOST_DEATHS, cuts = CUTS, drops = DROPS,
+     timers = TIMERS;
 
 bool owed[KEYS]; /* a change is in the cache that no run which started after it has dealt with */
 
@@ -110,6 +112,7 @@ inline end_attempt(k, how)
 {
 	slot[k].holder = NOBODY;
 	slot[k].generation = 0;
+	slot[k].asked = (slot[k].state == TIMED && how == FINISH);
 	if
 	:: how == FINISH -> move_FINISH(k)
 	:: how == DELAY -> move_DELAY(k)
@@ -211,6 +214,7 @@ inline add(k, primary)
 	:: !configured
 	:: configured && slot[k].state == WAITING && slot[k].held -> move_MERGE(k)
 	:: configured && !(slot[k].state == WAITING && slot[k].held) ->
+		slot[k].asked = false;
 		if
 		:: primary -> move_CHANGE(k)
 		:: else -> move_ADD(k)
@@ -290,7 +294,20 @@ end:
 	:: d_step {
 		(slot[k].state == WAITING || slot[k].state == QUARANTINED) ->
 			move_DUE(k);
-			slot[k].held = false
+			slot[k].held = false;
+			slot[k].asked = false
+	   }
+	/* An operator's requeue --after, and --cancel: it takes away what only such a request waits for. */
+	:: d_step {
+		configured && timers > 0 ->
+			timers--;
+			slot[k].asked = slot[k].asked || slot[k].state == NONE;
+			move_AFTER(k)
+	   }
+	:: d_step {
+		(slot[k].state == TIMED || (slot[k].state == WAITING && slot[k].asked)) ->
+			move_CANCEL(k);
+			slot[k].asked = false
 	   }
 	:: d_step { slot[k].state == QUARANTINED -> move_CLEAR(k) }
 	od

@@ -103,6 +103,14 @@ object fail 1
 check "an event ends the backoff" within 20 state moody/default/fail none
 r requeue moody/default/later >/dev/null
 check "requeue runs it now" within 20 sh -c "\"$ctl\" explain moody/default/later $here | grep -q 'added OPERATOR\|merged OPERATOR'"
+check "requeue --after" status_is 0 r requeue moody/default/late --after 1h
+check "waits" state moody/default/late WAITING
+check "for that" [ "$(r explain moody/default/late -o json | jq -r .key.wait)" = addAfter ]
+check "requeue --cancel" status_is 0 r requeue moody/default/late --cancel
+check "takes it back" state moody/default/late none
+check "--after and --cancel at once are wrong" status_is 2 r requeue moody/default/late --after 1h --cancel
+check "--after wants a duration" status_is 2 r requeue moody/default/late --after soon
+check "of at most 100 years" status_is 2 r requeue moody/default/late --after 876001h
 check "requeue of an unknown controller fails" status_is 1 r requeue nobody/default/a
 check "in JSON, too" status_is 1 r requeue nobody/default/a moody/default/later -o json
 check "key by key" [ "$(jq -c 'map(.requeued)' "$FOLDER/out")" = "[false,true]" ]

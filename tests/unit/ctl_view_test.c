@@ -85,7 +85,7 @@ Test(view, json_of_every_state_is_json)
 		cr_expect_str_eq(json_text(json_member(j, "state")), shm_state_name((uint32_t)s));
 		cr_expect_str_eq(json_text(json_member(j, "lastOutcome")), "Crashed");
 		cr_expect_str_eq(json_text(json_member(j, "message")), "a \"quoted\"\nmessage\x1B");
-		cr_expect_eq(json_member(j, "lease") != NULL, s == SHM_STATE_RUNNING || s == SHM_STATE_DIRTY);
+		cr_expect_eq(json_member(j, "lease") != NULL, SHM_LEASED(s));
 		cr_expect_eq(json_member(j, "pending") != NULL, s != SHM_STATE_RUNNING);
 		json_free(j);
 		buf_done(&b);

@@ -185,17 +185,21 @@ static const struct shm_detail *detail_of(const struct run *r, const struct shm_
 	return s->detail ? store_detail(&r->l.store, s->detail) : NULL;
 }
 
-static const enum shm_state states[] = {
-    [MODEL_NONE] = SHM_STATE_NONE,	 [MODEL_READY] = SHM_STATE_READY,
-    [MODEL_WAITING] = SHM_STATE_WAITING, [MODEL_RUNNING] = SHM_STATE_RUNNING,
-    [MODEL_DIRTY] = SHM_STATE_DIRTY,	 [MODEL_QUARANTINED] = SHM_STATE_QUARANTINED};
+static const enum shm_state states[] = {[MODEL_NONE] = SHM_STATE_NONE,
+					[MODEL_READY] = SHM_STATE_READY,
+					[MODEL_WAITING] = SHM_STATE_WAITING,
+					[MODEL_RUNNING] = SHM_STATE_RUNNING,
+					[MODEL_DIRTY] = SHM_STATE_DIRTY,
+					[MODEL_TIMED] = SHM_STATE_TIMED,
+					[MODEL_QUARANTINED] = SHM_STATE_QUARANTINED};
 static const enum shm_wait waits[] = {[MODEL_WAIT_NONE] = SHM_WAIT_NONE,
 				      [MODEL_WAIT_BACKOFF] = SHM_WAIT_BACKOFF,
 				      [MODEL_WAIT_REQUEUE_AFTER] = SHM_WAIT_REQUEUE_AFTER,
 				      [MODEL_WAIT_REQUEUE] = SHM_WAIT_REQUEUE,
 				      [MODEL_WAIT_NOT_READY] = SHM_WAIT_NOT_READY,
 				      [MODEL_WAIT_THROTTLED] = SHM_WAIT_THROTTLED,
-				      [MODEL_WAIT_CONFLICT] = SHM_WAIT_CONFLICT};
+				      [MODEL_WAIT_CONFLICT] = SHM_WAIT_CONFLICT,
+				      [MODEL_WAIT_ADD_AFTER] = SHM_WAIT_ADD_AFTER};
 
 #define SAME(what, real, model)                                                                              \
 	do {                                                                                                 \
@@ -315,6 +319,15 @@ static bool do_add(struct run *r, int *touched)
 				.priority = any_priority(r),
 				.changed = one_in(r, 8),
 				.cause = (int)draw(r, WIRE_CAUSE_COUNT)};
+	static const int64_t delays[] = {1, 20, 1000, 60000, 3600000, WIRE_DELAY_MS_MOST};
+	if (one_in(r, 8))
+		add.delay = delays[draw(r, ARRAY_SIZE(delays))] * MS;
+	if (one_in(r, 16))
+		add.timer = MODEL_CANCEL;
+	else if (one_in(r, 2))
+		add.timer = MODEL_REPLACE;
+	if (add.timer == MODEL_CANCEL)
+		add.delay = 0;
 	char object[16] = "";
 	bool has_object = add.cause != WIRE_CAUSE_INITIAL && add.cause != WIRE_CAUSE_RESYNC &&
 			  add.cause != WIRE_CAUSE_SWEEP && one_in(r, 3);
@@ -329,9 +342,13 @@ static bool do_add(struct run *r, int *touched)
 				    .cause = (uint32_t)add.cause,
 				    .cause_kind = span_of(has_object ? "Secret.v1" : ""),
 				    .cause_namespace = span_of(""),
-				    .cause_name = span_of(object)};
-	SAY(r, "add key %d priority %lld%s cause %s object %d\n", key, (long long)add.priority,
-	    add.changed ? " changed" : "", wire_cause_name((uint32_t)add.cause), add.object);
+				    .cause_name = span_of(object),
+				    .delay_ms = add.delay / MS,
+				    .timer = (uint32_t)add.timer};
+	static const char *const timers[] = {"add", "add or replace", "cancel"};
+	SAY(r, "%s key %d in %lld ms priority %lld%s cause %s object %d\n", timers[add.timer], key,
+	    (long long)(add.delay / MS), (long long)add.priority, add.changed ? " changed" : "",
+	    wire_cause_name((uint32_t)add.cause), add.object);
 	bool new = r->m.keys[key].state == MODEL_NONE;
 	enum shm_state state;
 	int rc = workqueue_add(&r->l.wq, r->row[controller], &wire, r->now, &state);
@@ -678,7 +695,7 @@ static bool saw_everything(struct run *r)
 	if (r->tight ? !r->refused : r->refused || !r->restarts)
 		return FAIL(r, "%u refusals for want of room, %u restarts", r->refused, r->restarts);
 	for (size_t i = 0; i < ARRAY_SIZE(r->seen); i++)
-		if (!r->seen[i] && i != MODEL_TIMED)
+		if (!r->seen[i])
 			return FAIL(r, "no key was ever in state %zu", i);
 	for (size_t i = 0; i < ARRAY_SIZE(r->paused); i++)
 		if (!r->paused[i])

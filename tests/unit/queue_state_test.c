@@ -10,6 +10,7 @@ Test(state, table_is_total)
 	    [SHM_STATE_WAITING] = "GRANT FINISH DELAY HOLD PARK RETURN",
 	    [SHM_STATE_RUNNING] = "GRANT DUE",
 	    [SHM_STATE_DIRTY] = "GRANT DUE",
+	    [SHM_STATE_TIMED] = "GRANT",
 	    [SHM_STATE_QUARANTINED] = "GRANT FINISH DELAY HOLD PARK RETURN",
 	};
 	for (int s = 0; s < SHM_STATE_COUNT; s++)
@@ -27,8 +28,8 @@ Test(state, only_grant_leads_to_running_and_only_an_end_leads_out)
 	for (int s = 0; s < SHM_STATE_COUNT; s++)
 		for (int e = 0; e < STATE_EVENT_COUNT; e++) {
 			enum shm_state to = state_next((enum shm_state)s, (enum state_event)e);
-			bool was = s == SHM_STATE_RUNNING || s == SHM_STATE_DIRTY;
-			bool is = to == SHM_STATE_RUNNING || to == SHM_STATE_DIRTY;
+			bool was = SHM_LEASED(s);
+			bool is = SHM_LEASED(to);
 			bool ends = e >= STATE_EVENT_FINISH && e <= STATE_EVENT_RETURN;
 			if (!was && is)
 				cr_assert(e == STATE_EVENT_GRANT);
@@ -40,7 +41,7 @@ Test(state, only_grant_leads_to_running_and_only_an_end_leads_out)
 Test(state, an_add_is_never_lost)
 {
 	for (int s = 0; s < SHM_STATE_COUNT; s++)
-		for (int e = STATE_EVENT_ADD; e <= STATE_EVENT_CHANGE; e++)
+		for (int e = STATE_EVENT_ADD; e <= STATE_EVENT_AFTER; e++)
 			cr_assert(state_next((enum shm_state)s, (enum state_event)e) != SHM_STATE_NONE);
 	cr_assert(state_next(SHM_STATE_DIRTY, STATE_EVENT_FINISH) == SHM_STATE_READY);
 }
