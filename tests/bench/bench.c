@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* As the broker's: budgets.queue unless set, and see open_region in queue/broker.c. */
@@ -24,6 +25,19 @@ void bench_fail(const char *fmt, ...)
 void bench_print(const char *name, double value)
 {
 	printf("%s %.2f\n", name, value);
+}
+
+struct bench_time bench_time(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (struct bench_time){bench_now(), t.tv_sec * NS_PER_S + t.tv_nsec};
+}
+
+void bench_print_times(const char *name, struct bench_time from, struct bench_time to, uint32_t n)
+{
+	printf("%s %.2f\n%s/cpu %.2f\n", name, (double)(to.wall - from.wall) / n, name,
+	       (double)(to.cpu - from.cpu) / n);
 }
 
 void bench_begin(void)

@@ -19,7 +19,14 @@ void bench_print(const char *name, double value);
 void bench_begin(void);
 /* Ends it with success, at once: does not wait for nng, gives nothing back. */
 _Noreturn void bench_end(void);
-uint32_t bench_number(const char *text);		      /* from 1 to 10000000 */
+uint32_t bench_number(const char *text); /* from 1 to 10000000 */
+/* Wall time, and CPU time of all threads of this process. */
+struct bench_time {
+	int64_t wall, cpu;
+};
+struct bench_time bench_time(void);
+/* Prints "NAME NS" and "NAME/cpu NS": what each of n took from one time to the other. */
+void bench_print_times(const char *name, struct bench_time from, struct bench_time to, uint32_t n);
 int64_t bench_now(void);				      /* CLOCK_BOOTTIME, as the broker */
 double bench_percentile(int64_t *values, size_t n, double p); /* sorts; p: 0 to 1 */
 

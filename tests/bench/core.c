@@ -58,15 +58,15 @@ static void cycle(uint32_t n, uint32_t batch)
 	struct bench_queue q;
 	bench_queue_open(&q, dir, false);
 	for (int pass = 0; pass < 2; pass++) {
-		int64_t begin = bench_now();
+		struct bench_time begin = bench_time();
 		add_all(&q, &keys, batch);
-		int64_t middle = bench_now();
+		struct bench_time middle = bench_time();
 		run_all(&q, &keys, BENCH_OK);
-		int64_t end = bench_now();
+		struct bench_time end = bench_time();
 		must_be_empty(&q);
-		bench_print(pass ? "warm-add" : "add", (double)(middle - begin) / n);
-		bench_print(pass ? "warm-grant-done" : "grant-done", (double)(end - middle) / n);
-		bench_print(pass ? "warm-cycle" : "cycle", (double)(end - begin) / n);
+		bench_print_times(pass ? "warm-add" : "add", begin, middle, n);
+		bench_print_times(pass ? "warm-grant-done" : "grant-done", middle, end, n);
+		bench_print_times(pass ? "warm-cycle" : "cycle", begin, end, n);
 	}
 }
 
@@ -86,7 +86,7 @@ static void bench_cycle_1(uint32_t n)
 	struct bench_keys keys = bench_keys_new(n, 0);
 	struct bench_queue q;
 	bench_queue_open(&q, dir, false);
-	int64_t begin = bench_now();
+	struct bench_time begin = bench_time();
 	for (uint32_t i = 0; i < n; i++) {
 		int64_t now = bench_now();
 		struct wire_add_key key = bench_add_key(&keys, i);
@@ -98,7 +98,7 @@ static void bench_cycle_1(uint32_t n)
 		BENCH_CHECK(bench_is_key(&keys, i, g.namespace, g.name));
 		bench_queue_done(&q, &g, BENCH_OK, bench_now());
 	}
-	bench_print("cycle", (double)(bench_now() - begin) / n);
+	bench_print_times("cycle", begin, bench_time(), n);
 	must_be_empty(&q);
 }
 
@@ -109,7 +109,7 @@ static void bench_duplicate(uint32_t n)
 	struct bench_queue q;
 	bench_queue_open(&q, dir, false);
 	add_all(&q, &keys, 1);
-	int64_t begin = bench_now();
+	struct bench_time begin = bench_time();
 	for (uint32_t i = 0, k = 0; i < n; i++) {
 		struct wire_add_key key = bench_add_key(&keys, k);
 		int64_t now = bench_now();
@@ -117,7 +117,7 @@ static void bench_duplicate(uint32_t n)
 		bench_queue_add(&q, q.controller, &key, now);
 		k = k + 1 == keys.len ? 0 : k + 1;
 	}
-	bench_print("add", (double)(bench_now() - begin) / n);
+	bench_print_times("add", begin, bench_time(), n);
 	run_all(&q, &keys, BENCH_OK);
 	must_be_empty(&q);
 }
@@ -149,15 +149,15 @@ static void bench_delay(uint32_t n)
 	struct bench_keys keys = bench_keys_new(n, 0);
 	struct bench_queue q;
 	bench_queue_open(&q, dir, false);
-	int64_t begin = bench_now();
+	struct bench_time begin = bench_time();
 	delay_all(&q, &keys);
-	bench_print("set", (double)(bench_now() - begin) / n);
+	bench_print_times("set", begin, bench_time(), n);
 	must_be_empty(&q);
-	begin = bench_now();
-	int64_t then = begin + 7200 * NS_PER_S;
+	begin = bench_time();
+	int64_t then = begin.wall + 7200 * NS_PER_S;
 	for (uint32_t i = 0; i < n; i += 4096)
 		bench_queue_tick(&q, then);
-	bench_print("due", (double)(bench_now() - begin) / n);
+	bench_print_times("due", begin, bench_time(), n);
 	_cleanup_(free_ptr) uint8_t *seen = xcalloc(n, 1);
 	for (uint32_t i = 0; i < n; i++) {
 		struct workqueue_grant g;
@@ -252,11 +252,11 @@ static void bench_recover(uint32_t n)
 	kill(filler, SIGKILL);
 	BENCH_CHECK(filled && waitpid(filler, &status, 0) == filler && WIFSIGNALED(status));
 	struct workqueue_grant g;
-	int64_t begin = bench_now();
+	struct bench_time begin = bench_time();
 	bench_queue_open(&q, dir, true);
 	int64_t opened = bench_now();
 	bench_queue_grant(&q, &g, opened);
-	bench_print("recover", (double)(bench_now() - begin));
+	bench_print_times("recover", begin, bench_time(), 1);
 	BENCH_CHECK(bench_is_key(&keys, 0, g.namespace, g.name));
 	bench_queue_done(&q, &g, BENCH_OK, opened);
 	keys.at++; /* the rest is there, too, and in order */
