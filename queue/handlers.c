@@ -321,19 +321,22 @@ static void on_add(struct broker *b, struct peer *p, const struct wire_add *add,
 		broker_refuse(b, p, token, WIRE_REFUSAL_MALFORMED, text);
 		return;
 	}
-	n = 0;
-	for (; n < add->keys.len; n++) {
-		enum shm_state state;
-		if (fault("ready"))
-			continue;
-		if (workqueue_add(&b->wq, row, &add->keys.at[n], now, &state) < 0)
+	for (n = 0; n < add->keys.len && !fault("ready");) {
+		enum shm_state states[64];
+		const struct wire_add_key *keys = add->keys.at + n;
+		size_t most = MIN(add->keys.len - n, ARRAY_SIZE(states));
+		size_t stored = workqueue_add_batch(&b->wq, row, keys, most, now, states);
+		for (size_t i = 0; i < stored; i++)
+			log_debug("key added", LOG_SP("controller", add->controller),
+				  LOG_SP("namespace", keys[i].namespace), LOG_SP("name", keys[i].name),
+				  LOG_S("cause", wire_cause_name(keys[i].cause)),
+				  LOG_S("state", shm_state_name(states[i])));
+		n += stored;
+		if (stored < most)
 			break;
-		log_debug("key added", LOG_SP("controller", add->controller),
-			  LOG_SP("namespace", add->keys.at[n].namespace),
-			  LOG_SP("name", add->keys.at[n].name),
-			  LOG_S("cause", wire_cause_name(add->keys.at[n].cause)),
-			  LOG_S("state", shm_state_name(state)));
 	}
+	if (fault("ready"))
+		n = add->keys.len;
 	if (n < add->keys.len) {
 		snprintf(text, sizeof(text),
 			 "the queue is full (budgets.queue: %llu bytes): raise it in reconciled.yaml, or "
