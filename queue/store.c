@@ -16,28 +16,6 @@ _Noreturn void store_bug(const char *what, uint64_t a, uint64_t b)
 
 /* ---- stores into the region ---- */
 
-static void stored(struct store *st)
-{
-	if (st->after_store)
-		st->after_store(st->after_store_ctx);
-}
-
-static void put_in_steps(struct store *st, char *to, const char *from, size_t n)
-{
-	for (size_t at = 0; at < n; at += 8) {
-		memcpy(to + at, from + at, MIN(n - at, (size_t)8));
-		stored(st);
-	}
-}
-
-static inline void put_bytes(struct store *st, void *to, const void *from, size_t n)
-{
-	if (__builtin_expect(st->after_store != NULL, 0))
-		put_in_steps(st, to, from, n);
-	else
-		memcpy(to, from, n);
-}
-
 static struct shm_redo *redo_of(const struct store *st)
 {
 	return (struct shm_redo *)(void *)(st->at + SHM_REDO_AT);
@@ -88,7 +66,6 @@ static int block_new(struct store *st, uint8_t holds, uint32_t *ret_block)
 		st->allocated = want;
 	}
 	__atomic_store_n(&directory_of(st)[st->blocks], shm_block_entry(holds), __ATOMIC_RELEASE);
-	stored(st);
 	*ret_block = st->blocks++;
 	return 0;
 }
@@ -140,10 +117,9 @@ int store_namespace_new(struct store *st, struct span text, uint32_t *ret_number
 	struct shm_namespace cell = {.len = (uint8_t)text.len};
 	if (text.len)
 		memcpy(cell.text, text.at, MIN(text.len, sizeof(cell.text)));
-	put_bytes(st,
-		  st->at + (uint64_t)st->namespaces.at[number / SHM_NAMESPACES_PER_BLOCK] * SHM_BLOCK +
-		      number % SHM_NAMESPACES_PER_BLOCK * sizeof(cell),
-		  &cell, sizeof(cell));
+	memcpy(st->at + (uint64_t)st->namespaces.at[number / SHM_NAMESPACES_PER_BLOCK] * SHM_BLOCK +
+		   number % SHM_NAMESPACES_PER_BLOCK * sizeof(cell),
+	       &cell, sizeof(cell));
 	*ret_number = number;
 	return 0;
 }
@@ -213,12 +189,12 @@ int store_records_reserve(struct store *st, size_t records)
 
 void store_detail_fill(struct store *st, uint32_t ref, const struct shm_detail *image)
 {
-	put_bytes(st, st->at + (uint64_t)ref * SHM_REF_UNIT, image, sizeof(*image));
+	memcpy(st->at + (uint64_t)ref * SHM_REF_UNIT, image, sizeof(*image));
 }
 
 void store_record_fill(struct store *st, uint32_t ref, const struct shm_record *image)
 {
-	put_bytes(st, st->at + (uint64_t)ref * SHM_REF_UNIT, image, sizeof(*image));
+	memcpy(st->at + (uint64_t)ref * SHM_REF_UNIT, image, sizeof(*image));
 }
 
 void store_detail_drop(struct store *st, uint32_t ref)
@@ -247,8 +223,8 @@ int store_text_new(struct store *st, struct span text, uint32_t *ret_ref)
 	if (rc < 0)
 		return rc;
 	char *at = st->at + (uint64_t)ref * SHM_REF_UNIT;
-	put_bytes(st, at, &len, sizeof(len));
-	put_bytes(st, at + sizeof(len), text.at, text.len);
+	memcpy(at, &len, sizeof(len));
+	memcpy(at + sizeof(len), text.at, text.len);
 	*ret_ref = ref;
 	return 0;
 }
@@ -276,15 +252,12 @@ void store_publish(struct store *st, uint32_t slot, const struct shm_slot *image
 	struct shm_slot *to = store_slot_at(st, slot);
 	uint32_t seq = atomic_load_explicit(&to->seq, memory_order_relaxed) | 1;
 	atomic_store_explicit(&to->seq, seq, memory_order_relaxed);
-	stored(st);
 	atomic_thread_fence(memory_order_release);
 	const size_t after = offsetof(struct shm_slot, ready_at);
 	to->namespace_number = image->namespace_number;
-	stored(st);
-	put_bytes(st, (char *)to + after, (const char *)image + after, sizeof(*to) - after);
+	memcpy((char *)to + after, (const char *)image + after, sizeof(*to) - after);
 	/* Even before the word: a state under an odd seq would be a transition that was torn. */
 	atomic_store_explicit(&to->seq, seq + 1, memory_order_release);
-	stored(st);
 	store_word(st, slot, image->pending);
 }
 
@@ -293,7 +266,6 @@ void store_word(struct store *st, uint32_t slot, struct shm_pending pending)
 	uint64_t word;
 	memcpy(&word, &pending, sizeof(word));
 	atomic_store_explicit(&store_slot_at(st, slot)->word, word, memory_order_release);
-	stored(st);
 }
 
 /* ---- transitions ---- */
@@ -314,8 +286,8 @@ static inline void put(struct store *st, uint64_t offset, const void *image, siz
 	struct store_redo_entry entry = {(uint32_t)offset, (uint32_t)n};
 	if (!st->open || st->change_bytes + sizeof(entry) + n > sizeof(redo->entries))
 		store_bug("a transition is larger than the redo record", offset, n);
-	put_bytes(st, redo->entries + st->change_bytes, &entry, sizeof(entry));
-	put_bytes(st, redo->entries + st->change_bytes + sizeof(entry), image, n);
+	memcpy(redo->entries + st->change_bytes, &entry, sizeof(entry));
+	memcpy(redo->entries + st->change_bytes + sizeof(entry), image, n);
 	st->change_bytes += (uint32_t)(sizeof(entry) + n);
 }
 
@@ -388,23 +360,23 @@ void store_release(struct store *st, uint32_t ref)
 }
 
 /* The lengths that each transition has, as moves instead of calls. */
-static inline void copy_entry(struct store *st, char *to, const uint8_t *from, uint32_t n)
+static inline void copy_entry(char *to, const uint8_t *from, uint32_t n)
 {
 	switch (n) {
 	case 8:
-		put_bytes(st, to, from, 8);
+		memcpy(to, from, 8);
 		break;
 	case sizeof(struct shm_slot) - SLOT_CHANGES:
-		put_bytes(st, to, from, sizeof(struct shm_slot) - SLOT_CHANGES);
+		memcpy(to, from, sizeof(struct shm_slot) - SLOT_CHANGES);
 		break;
 	case sizeof(struct shm_detail):
-		put_bytes(st, to, from, sizeof(struct shm_detail));
+		memcpy(to, from, sizeof(struct shm_detail));
 		break;
 	case sizeof(struct shm_record):
-		put_bytes(st, to, from, sizeof(struct shm_record));
+		memcpy(to, from, sizeof(struct shm_record));
 		break;
 	default:
-		put_bytes(st, to, from, n);
+		memcpy(to, from, n);
 	}
 }
 
@@ -419,22 +391,18 @@ void store_apply(struct store *st)
 	if (slot) {
 		odd = atomic_load_explicit(&slot->seq, memory_order_relaxed) | 1;
 		atomic_store_explicit(&slot->seq, odd, memory_order_relaxed);
-		stored(st);
 	}
 	/* The record before the places, the odd seq before them too. */
 	atomic_thread_fence(memory_order_release);
 	for (uint32_t at = 0; at < bytes;) {
 		struct store_redo_entry entry;
 		memcpy(&entry, redo->entries + at, sizeof(entry));
-		copy_entry(st, st->at + entry.offset, redo->entries + at + sizeof(entry), entry.length);
+		copy_entry(st->at + entry.offset, redo->entries + at + sizeof(entry), entry.length);
 		at += (uint32_t)sizeof(entry) + entry.length;
 	}
-	if (slot) {
+	if (slot)
 		atomic_store_explicit(&slot->seq, odd + 1, memory_order_release);
-		stored(st);
-	}
 	atomic_store_explicit(&redo->bytes, 0, memory_order_release);
-	stored(st);
 	atomic_thread_fence(memory_order_release);
 }
 
@@ -446,10 +414,8 @@ void store_commit(struct store *st)
 	redo->slot = st->change_slot == STORE_NO_SLOT
 			 ? 0
 			 : (uint32_t)(slot_offset(st, st->change_slot) / SHM_REF_UNIT);
-	stored(st);
 	if (st->change_bytes) {
 		atomic_store_explicit(&redo->bytes, shm_redo_mark(st->change_bytes), memory_order_release);
-		stored(st);
 		store_apply(st);
 	}
 	st->open = false;
@@ -467,44 +433,44 @@ void store_cancel(struct store *st)
 /* ---- history ---- */
 
 /* All but the number, which is 0 while it is written. */
-static void put_history(struct store *st, uint64_t number, const void *entry)
+static void put_history(struct shm_history *to, uint64_t number, const void *entry)
 {
-	struct shm_queue_header *h = (struct shm_queue_header *)(void *)(st->at + SHM_HEADER_AT);
-	struct shm_history *ring = (struct shm_history *)(void *)(st->at + h->history_at);
-	struct shm_history *to = &ring[st->history_next];
 	const size_t skip = sizeof(to->number);
 	atomic_store_explicit(&to->number, 0, memory_order_relaxed);
-	stored(st);
 	atomic_thread_fence(memory_order_release);
-	put_bytes(st, (char *)to + skip, (const char *)entry + skip, sizeof(*to) - skip);
+	memcpy((char *)to + skip, (const char *)entry + skip, sizeof(*to) - skip);
 	atomic_store_explicit(&to->number, number, memory_order_release);
-	stored(st);
-	if (++st->history_next == h->history_entries)
-		st->history_next = 0;
-	__builtin_prefetch(&ring[MIN(st->history_next + 2, h->history_entries - 1)], 1);
 }
 
+/* The texts first, then the entry that they belong to: killed in between, none has less text than it says. For the same
+ * reason the oldest entry goes before anything that may be its text is overwritten. */
 void store_history(struct store *st, struct shm_history *entry, struct span text)
 {
 	struct shm_queue_header *h = (struct shm_queue_header *)(void *)(st->at + SHM_HEADER_AT);
 	if (h->history_entries == 0)
 		return;
-	uint64_t number = atomic_load_explicit(&h->history_next, memory_order_relaxed);
+	struct shm_history *ring = (struct shm_history *)(void *)(st->at + h->history_at),
+			   *to = &ring[st->history_next];
+	uint64_t number = atomic_load_explicit(&h->history_next, memory_order_relaxed),
+		 next = st->history_next;
 	struct shm_history_text part = {.happened = SHM_HAPPENED_TEXT};
 	entry->texts =
 	    (uint8_t)MIN((text.len + sizeof(part.text) - 1) / sizeof(part.text), SHM_HISTORY_TEXTS_MAX);
-	put_history(st, number++, entry);
-	for (uint8_t i = 0; i < entry->texts; i++) {
+	atomic_store_explicit(&to->number, 0, memory_order_relaxed);
+	for (uint8_t i = 1; i <= entry->texts; i++) {
 		part.len = (uint8_t)MIN(text.len, sizeof(part.text));
 		memcpy(part.text, text.at, part.len);
 		text = (struct span){text.at + part.len, text.len - part.len};
-		put_history(st, number++, &part);
+		next = next + 1 == h->history_entries ? 0 : next + 1;
+		put_history(&ring[next], number + i, &part);
 	}
-	atomic_store_explicit(&h->history_next, number, memory_order_release);
-	stored(st);
+	put_history(to, number, entry);
+	st->history_next = next + 1 == h->history_entries ? 0 : next + 1;
+	__builtin_prefetch(&ring[MIN(st->history_next + 2, h->history_entries - 1)], 1);
+	atomic_store_explicit(&h->history_next, number + 1 + entry->texts, memory_order_release);
 }
 
-/* At a start the header may be behind by the entries that were being written. */
+/* At a start the header may be behind by the entry that was being written. */
 void store_history_find(struct store *st)
 {
 	struct shm_queue_header *h = (struct shm_queue_header *)(void *)(st->at + SHM_HEADER_AT);
@@ -512,9 +478,10 @@ void store_history_find(struct store *st)
 		return;
 	const struct shm_history *ring = (const struct shm_history *)(const void *)(st->at + h->history_at);
 	uint64_t next = MAX(atomic_load_explicit(&h->history_next, memory_order_relaxed), UINT64_C(1));
-	while (atomic_load_explicit(&ring[(next - 1) % h->history_entries].number, memory_order_relaxed) ==
-	       next)
-		next++;
+	const struct shm_history *last = &ring[(next - 1) % h->history_entries];
+	if (atomic_load_explicit(&last->number, memory_order_relaxed) == next &&
+	    last->happened != SHM_HAPPENED_TEXT)
+		next += 1 + MIN(last->texts, SHM_HISTORY_TEXTS_MAX);
 	atomic_store_explicit(&h->history_next, next, memory_order_relaxed);
 	st->history_next = (next - 1) % h->history_entries;
 }

@@ -36,9 +36,6 @@ struct store {
 	/* Makes bytes up to size touchable and zero. 0 or negative errno. */
 	int (*grow)(void *ctx, uint64_t size);
 	void *grow_ctx;
-	/* For tests: after each store into the region, which is then made of stores of at most 8 bytes. */
-	void (*after_store)(void *ctx);
-	void *after_store_ctx;
 
 	uint32_t blocks; /* in use */
 	struct store_blocks slots, namespaces;

@@ -1,5 +1,4 @@
-/* The redo record and recovery: a broker killed at any store; damage; the same queue after a restart; random
- * histories. */
+/* The redo record and recovery: damage; the same queue after a restart; random histories. Killed at any store: tests/step. */
 #include "buf.h"
 #include "queue_lib.h"
 #include <time.h>
@@ -170,105 +169,9 @@ static void random_step(struct lib *q)
 	}
 }
 
-/* ---- killed at any store ---- */
+/* ---- damage ---- */
 
-enum { SMALL = 24 * SHM_BLOCK };
-static struct {
-	char *image, *again;
-	int countdown;
-	size_t twice;
-	char *before, *after;
-	char **cuts; /* dumps of what was recovered from a cut inside the running step */
-	size_t n, cap;
-} cut;
-
-/* The dump of what a start makes of the image. */
-static char *recovered(struct store *st)
-{
-	struct err err = {0};
-	struct workqueue wq;
-	cr_assert(store_recover(st, &err) == 0, "a cut cannot be recovered: %s", err.text);
-	cr_assert(workqueue_init(&wq, st, 42, &err) == 0, "a cut cannot be indexed: %s", err.text);
-	char *text = dump(st);
-	workqueue_done_with(&wq);
-	store_done(st);
-	return text;
-}
-
-static void copy_again(void *ctx)
-{
-	(void)ctx;
-	if (cut.countdown-- == 0)
-		memcpy(cut.again, cut.image, SMALL);
-}
-
-/* Also of a start that is killed itself: after a store of it drawn at random. */
-static void recover_image(void)
-{
-	memcpy(cut.image, l.memory, SMALL);
-	struct store st = lib_store(cut.image, SMALL);
-	st.allocated = SMALL;
-	cut.countdown = (int)below(60);
-	st.after_store = copy_again;
-	if (cut.n == cut.cap)
-		cut.cuts = xrealloc(cut.cuts, (cut.cap = MAX(cut.cap * 2, (size_t)64)) * sizeof(*cut.cuts));
-	cut.cuts[cut.n++] = recovered(&st);
-	if (cut.countdown >= 0)
-		return; /* it had less to do */
-	st = lib_store(cut.again, SMALL);
-	st.allocated = SMALL;
-	_cleanup_(free_ptr) char *second = recovered(&st);
-	cr_assert_str_eq(second, cut.cuts[cut.n - 1], "a start that was killed is not the same");
-	cut.twice++;
-}
-
-static void on_store(void *ctx)
-{
-	(void)ctx;
-	recover_image();
-}
-
-Test(store, killed_after_any_store_is_before_or_after_the_transition)
-{
-	start_random();
-	cut.image = xcalloc(SMALL, 1);
-	cut.again = xcalloc(SMALL, 1);
-	l.store.limit = SMALL;
-	for (int i = 0; i < 30; i++)
-		random_step(&l);
-	size_t all = 0;
-	for (int step = 0; step < 40; step++) {
-		cut.before = dump(&l.store);
-		cut.n = 0;
-		l.store.after_store = on_store;
-		random_step(&l);
-		l.store.after_store = NULL;
-		cut.after = dump(&l.store);
-		bool changed = strcmp(cut.before, cut.after) != 0, late = false;
-		for (size_t i = 0; i < cut.n; i++) {
-			bool is_before = strcmp(cut.cuts[i], cut.before) == 0,
-			     is_after = strcmp(cut.cuts[i], cut.after) == 0;
-			cr_assert(is_before || is_after,
-				  "step %d, store %zu of %zu: neither before nor "
-				  "after:\n%s\nbefore:\n%s\nafter:\n%s",
-				  step, i, cut.n, cut.cuts[i], cut.before, cut.after);
-			cr_assert(!late || is_after, "step %d, store %zu: went back", step, i);
-			late = late || (changed && is_after);
-			free(cut.cuts[i]);
-		}
-		all += cut.n;
-		free(cut.before);
-		free(cut.after);
-	}
-	cr_assert(all > 500, "only %zu stores were cut", all);
-	cr_assert(cut.twice > 50, "only %zu starts were cut", cut.twice);
-	free(cut.cuts);
-	free(cut.image);
-	free(cut.again);
-}
-
-/* The test above can fail: without the copy at recovery, cuts are torn. */
-Test(store, a_cut_without_its_redo_record_is_found_out)
+Test(store, a_transition_without_its_redo_record_is_found_out)
 {
 	lib_add(&l, "a");
 	char *memory = l.memory;
@@ -282,8 +185,6 @@ Test(store, a_cut_without_its_redo_record_is_found_out)
 	cr_assert(strstr(err.text, "half written"), "%s", err.text);
 	store_done(&st);
 }
-
-/* ---- damage ---- */
 
 static void expect_distrust(const char *why)
 {

@@ -1,0 +1,31 @@
+/* Ends a writer between two of its machine instructions: memory that the writer makes writable is kept
+ * write-protected, each store into it raises SIGSEGV, the handler lets that one instruction pass (x86 trap
+ * flag) and then after() looks at what a process killed there would have left. The writer is production code
+ * as it is compiled, with the wide stores of memcpy(); `rep movs` is seen after each of its rounds.
+ *
+ * Link with -Wl,--wrap=mprotect: that is how the writer's mapping is found. One thread. */
+#pragma once
+#include "base.h"
+
+enum { TRAP_PAGES_MOST = 4 }; /* that one instruction can touch */
+
+struct trap {
+	void (*after)(void *ctx); /* may use malloc: a store into the region is never inside of it */
+	void *ctx;
+	uint64_t stores; /* so far */
+	bool paused;	 /* stores pass unseen */
+	/* what the writer mapped */
+	char *at;
+	size_t len;
+	char *pages[TRAP_PAGES_MOST]; /* that are open for the running instruction */
+	size_t n_pages;
+	struct trap *outer;
+};
+
+/* False: this machine has no trap flag that we know. */
+bool trap_possible(void);
+/* The next mapping that is made writable is this one's, with all that grows at its end, until trap_close().
+ * Inside of after() a second one may be opened: that is how a recovery is stepped. */
+void trap_open(struct trap *t);
+void trap_close(struct trap *t); /* before the memory is unmapped, or after: it is not touched */
+void trap_pause(struct trap *t, bool paused);
