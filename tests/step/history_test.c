@@ -586,6 +586,8 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 	bool held = run_parts(folder, o, t);
+	rmdir(folder);
+	free(folder);
 	if (o.want_violation) {
 		/* By a violation, not by a crash. */
 		printf(t->violations ? "1 passed, 0 failed\n"
@@ -599,8 +601,6 @@ int main(int argc, char **argv)
 		t->drained += t[i].drained;
 		t->violations += t[i].violations;
 	}
-	rmdir(folder);
-	free(folder);
 	printf(
 	    "%llu stores of %llu calls, cut after %llu of them; DONE sent again after %llu, everything run "
 	    "after %llu; recovery cut after %llu stores\n",
