@@ -94,6 +94,7 @@ uint64_t shm_queue_layout_hash(void)
 	    AT(shm_detail, lease_objects),
 	    AT(shm_detail, lease_priority),
 	    AT(shm_detail, lease_added),
+	    AT(shm_detail, key_hash),
 	    AT(shm_detail, lease_count),
 	    AT(shm_detail, lease_causes),
 	    AT(shm_detail, lease_ends),

@@ -104,6 +104,7 @@ static int map_writer(struct region *r, uint64_t max_size, uint64_t allocated, s
 	if (mprotect(at, allocated, PROT_READ | PROT_WRITE) < 0)
 		return err_set(err, -errno, "%s: cannot map %llu bytes: %s", r->path,
 			       (unsigned long long)allocated, strerror(errno));
+	madvise(at, allocated, MADV_POPULATE_WRITE); /* see region_grow */
 	return 0;
 }
 
@@ -280,6 +281,8 @@ int region_grow(struct region *r, uint64_t size)
 			return rc;
 		if (mprotect(r->at + allocated, next - allocated, PROT_READ | PROT_WRITE) < 0)
 			return -errno;
+		/* At once instead of a page fault for each page when it is written first; what fails here faults then. */
+		madvise(r->at + allocated, next - allocated, MADV_POPULATE_WRITE);
 		atomic_store_explicit(&h->allocated, next, memory_order_release);
 		allocated = next;
 	}

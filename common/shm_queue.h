@@ -215,6 +215,7 @@ struct shm_detail {
 	struct shm_causes lease_objects;
 	int32_t lease_priority;
 	uint32_t lease_added; /* as slot.added */
+	uint64_t key_hash;     /* shm_key_hash() */
 	uint16_t lease_count;
 	uint8_t lease_causes, lease_ends, lease_flags; /* as in the slot */
 	uint8_t spare[3];

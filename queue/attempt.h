@@ -21,6 +21,12 @@ struct attempt_plan {
 	enum shm_result result; /* for the counters; SHM_RESULT_COUNT: none */
 };
 
+/* A success after which nothing is to follow: for a key without a record, attempt_end would say FINISH and leave none. */
+static inline bool attempt_is_plain_success(const struct wire_done *done)
+{
+	return done->outcome == WIRE_OUTCOME_OK && !done->requeue && done->requeue_after_ms <= 0;
+}
+
 /* Counts the outcome in *r (all but texts) and says what follows. granted_at: of this attempt; pending: there was an add while
  * it ran (it consumes delays, so no token is taken); changed: one saying that the key's own object changed
  * (so it is not parked). *bucket: see limiter.h. */

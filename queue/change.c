@@ -1,5 +1,12 @@
 #include "change.h"
 
+static uint64_t hash_of(const struct workqueue *wq, const struct change *ch)
+{
+	if (ch->d.generation)
+		return ch->d.key_hash;
+	return ch->slot == wq->ahead ? wq->ahead_hash : index_hash_of(&wq->index, &ch->s);
+}
+
 void change_begin(struct workqueue *wq, uint32_t slot, enum shm_happened happened, int64_t now,
 		  struct change *ch)
 {
@@ -16,11 +23,11 @@ void change_begin(struct workqueue *wq, uint32_t slot, enum shm_happened happene
 	ch->has_record = s->record != 0;
 	if (ch->has_record)
 		memcpy(&ch->r, store_record(wq->store, s->record), sizeof(ch->r));
-	ch->n_counts = 0;
+	ch->adds = ch->merges = 0;
 	ch->text_len = 0;
 	ch->h = (struct shm_history){
 	    .at = now,
-	    .key_hash = index_hash_of(&wq->index, s),
+	    .key_hash = hash_of(wq, ch),
 	    .controller = s->controller,
 	    .happened = (uint8_t)happened,
 	    .from = s->state,
@@ -58,21 +65,6 @@ struct shm_controller *change_row(struct workqueue *wq, struct change *ch)
 		memcpy(&ch->row, store_controller(wq->store, ch->s.controller), sizeof(ch->row));
 	ch->has_row = true;
 	return &ch->row;
-}
-
-void change_count_at(struct change *ch, size_t at, uint32_t by)
-{
-	uint16_t i = 0;
-	while (i < ch->n_counts && ch->counts[i].at != at)
-		i++;
-	if (i == ARRAY_SIZE(ch->counts))
-		store_bug("a transition counts too much", at, by);
-	if (i == ch->n_counts) {
-		ch->counts[i].at = (uint32_t)at;
-		ch->counts[i].by = 0;
-		ch->n_counts++;
-	}
-	ch->counts[i].by += by;
 }
 
 void change_say(struct change *ch, struct span text)
@@ -193,30 +185,25 @@ static void settle_record(struct workqueue *wq, struct change *ch)
 	}
 }
 
-/* Merges of one store that the counters do not have yet. */
-static void count_uncounted(struct workqueue *wq, struct change *ch)
+/* Also the adds and merges of one store, which the row does not have yet. */
+static void put_counts(struct workqueue *wq, struct change *ch)
 {
 	struct workqueue_controller *c = &wq->controllers[ch->s.controller];
+	const struct shm_controller_counters *n = &store_controller(wq->store, ch->s.controller)->counters;
 	if (ch->s.flags & SHM_SLOT_ADDED) {
-		change_count(ch, adds, 1);
+		ch->adds++;
 		c->uncounted_adds--;
 		ch->s.flags = (uint8_t)(ch->s.flags & ~SHM_SLOT_ADDED);
 	}
-	if (ch->s.uncounted) {
-		change_count(ch, merges, ch->s.uncounted);
-		c->uncounted_merges -= ch->s.uncounted;
-		ch->s.uncounted = 0;
-	}
-}
-
-static void put_counts(struct workqueue *wq, const struct change *ch)
-{
-	const char *row = (const char *)store_controller(wq->store, ch->s.controller);
-	for (uint16_t i = 0; i < ch->n_counts; i++) {
-		uint64_t value;
-		memcpy(&value, row + ch->counts[i].at, sizeof(value));
-		store_put_row_word(wq->store, ch->s.controller, ch->counts[i].at, value + ch->counts[i].by);
-	}
+	ch->merges += ch->s.uncounted;
+	c->uncounted_merges -= ch->s.uncounted;
+	ch->s.uncounted = 0;
+	if (ch->adds)
+		store_put_row_word(wq->store, ch->s.controller,
+				   offsetof(struct shm_controller, counters.adds), n->adds + ch->adds);
+	if (ch->merges)
+		store_put_row_word(wq->store, ch->s.controller,
+				   offsetof(struct shm_controller, counters.merges), n->merges + ch->merges);
 }
 
 void change_commit(struct workqueue *wq, struct change *ch)
@@ -232,12 +219,14 @@ void change_commit(struct workqueue *wq, struct change *ch)
 	bool recorded = leased(ch->from) && store_slot(st, ch->slot)->record;
 	if (!keeps_place)
 		index_out(wq, ch);
-	count_uncounted(wq, ch);
+	put_counts(wq, ch);
 	if (ch->s.detail)
 		settle_detail(wq, ch);
 	if (ch->has_record)
 		settle_record(wq, ch);
 	if (to == SHM_STATE_NONE) {
+		if (ch->slot == wq->ahead)
+			wq->ahead = INDEX_NONE;
 		if (ch->s.name_len > SHM_NAME_INLINE) {
 			uint32_t ref;
 			memcpy(&ref, ch->s.name, sizeof(ref));
@@ -248,7 +237,6 @@ void change_commit(struct workqueue *wq, struct change *ch)
 	} else {
 		store_put_slot(st, &ch->s);
 	}
-	put_counts(wq, ch);
 	if (ch->has_row)
 		store_put_controller(st, ch->s.controller, &ch->row);
 	store_commit(st);

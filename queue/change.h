@@ -12,10 +12,7 @@ struct change {
 	struct shm_record r; /* set while has_record */
 	bool fresh_detail, has_record, has_row;
 	struct shm_controller row; /* set while has_row */
-	uint16_t n_counts;
-	struct {
-		uint32_t at, by; /* byte of the row */
-	} counts[8];
+	uint32_t adds, merges;	   /* to be counted */
 	struct shm_history h;
 	char text[SHM_HISTORY_TEXTS_MAX * sizeof(((struct shm_history_text *)0)->text)]; /* for the history */
 	size_t text_len;
@@ -32,12 +29,22 @@ int change_detail(struct workqueue *wq, struct change *ch);
 void change_record(struct change *ch);
 /* The image of the controller's row, to edit all but counters. */
 struct shm_controller *change_row(struct workqueue *wq, struct change *ch);
-/* Adds to a counter: a member of struct shm_controller_counters. */
-#define change_count(ch, member, by) change_count_at(ch, offsetof(struct shm_controller, counters.member), by)
-void change_count_at(struct change *ch, size_t at, uint32_t by);
+/* Adds one to a counter: a member of struct shm_controller_counters that is neither adds nor merges. */
+#define change_count(wq, ch, member)                                                                         \
+	store_put_row_word((wq)->store, (ch)->s.controller,                                                  \
+			   offsetof(struct shm_controller, counters.member),                                 \
+			   store_controller((wq)->store, (ch)->s.controller)->counters.member + 1)
 /* More text for the history entry, a blank before it. */
 void change_say(struct change *ch, struct span text);
 /* Through the redo record; a key that went gives back everything it had. Writes the history entry. */
 void change_commit(struct workqueue *wq, struct change *ch);
 /* Puts a slot where its state says: for change_commit, and for a start. */
 void change_index(struct workqueue *wq, uint32_t slot);
+/* controllers.c: the names of rows are others now. */
+void workqueue_rows_changed(struct workqueue *wq);
+
+/* plain.c: what happens to most keys, without images. They decline (0, false) when it is more than that: then the
+ * transition is made as every other. */
+int plain_grant(struct workqueue *wq, uint32_t slot, const struct workqueue_holder *holder, int64_t now,
+		struct workqueue_grant *ret);
+bool plain_done(struct workqueue *wq, const struct wire_done *done, int64_t now, struct workqueue_end *ret);

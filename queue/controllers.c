@@ -1,4 +1,4 @@
-/* The workqueues as a whole: a start, the rows of controllers, what a changed file does to their keys. */
+/* The rows of controllers, and what a changed file or an operator does to their keys. */
 #include "change.h"
 
 /* ---- names of rows ---- */
@@ -8,7 +8,7 @@ static uint32_t first_place(const struct workqueue *wq, struct span name)
 	return (uint32_t)(shm_hash(0, name) % ARRAY_SIZE(wq->rows));
 }
 
-static void rows_changed(struct workqueue *wq)
+void workqueue_rows_changed(struct workqueue *wq)
 {
 	memset(wq->rows, 0, sizeof(wq->rows));
 	for (uint16_t i = 0; i < SHM_CONTROLLERS_MAX; i++) {
@@ -21,111 +21,6 @@ static void rows_changed(struct workqueue *wq)
 			at = (at + 1) % (uint32_t)ARRAY_SIZE(wq->rows);
 		wq->rows[at] = (uint8_t)(i + 1);
 	}
-}
-
-/* ---- start ---- */
-
-struct by_time {
-	int64_t at;
-	uint32_t slot;
-};
-
-static int earlier(const void *a, const void *b)
-{
-	const struct by_time *x = a, *y = b;
-	if (x->at != y->at)
-		return x->at < y->at ? -1 : 1;
-	return x->slot < y->slot ? -1 : x->slot > y->slot;
-}
-
-/* Counts the key to its namespace, which may be new to the index. */
-static int find_namespace(struct workqueue *wq, const struct shm_slot *s, struct err *err)
-{
-	struct index *x = &wq->index;
-	struct index_namespace *n = &x->namespaces[s->namespace_number];
-	if (n->keys > 0) {
-		if (n->controller != s->controller)
-			return err_set(err, -EBADMSG, "two controllers have one namespace cell");
-		return 0;
-	}
-	struct span text = store_namespace(wq->store, s->namespace_number);
-	struct index_key key = index_key(x, s->controller, text, span_of(""));
-	if (table_reserve(&x->by_namespace, index_tag(key.namespace_hash)) < 0)
-		return err_set(err, -EBADMSG, "too many namespaces meet in one place");
-	if (index_namespace_is_there(x, &key))
-		return err_set(err, -EBADMSG, "the namespace " SPAN_FMT " is in two cells", SPAN_ARG(text));
-	index_namespace_found(x, key.namespace_hash, s->controller, s->namespace_number);
-	return 0;
-}
-
-static int find_key(struct workqueue *wq, uint32_t slot, struct err *err)
-{
-	struct index *x = &wq->index;
-	const struct shm_slot *s = store_slot(wq->store, slot);
-	struct workqueue_controller *c = &wq->controllers[s->controller];
-	int rc = find_namespace(wq, s, err);
-	if (rc < 0)
-		return rc;
-	struct span namespace, name;
-	store_key(wq->store, s, &namespace, &name);
-	struct index_key key = index_key(x, s->controller, namespace, name);
-	if (index_find(x, &key) != INDEX_NONE)
-		return err_set(err, -EBADMSG, "the key " SPAN_FMT "/" SPAN_FMT " is in two slots",
-			       SPAN_ARG(namespace), SPAN_ARG(name));
-	if (index_reserve(x, &key, slot) < 0)
-		return err_set(err, -EBADMSG, "too many keys meet in one place");
-	index_insert(x, key.hash, slot, s->namespace_number);
-	c->uncounted_adds += (s->flags & SHM_SLOT_ADDED) != 0;
-	c->uncounted_merges += s->uncounted;
-	wq->unrecorded += SHM_LEASED(s->state) && !s->record;
-	return 0;
-}
-
-int workqueue_init(struct workqueue *wq, struct store *st, uint64_t random, struct err *err)
-{
-	*wq = (struct workqueue){
-	    .store = st,
-	    .write_timeout = WORKQUEUE_WRITE_TIMEOUT,
-	    .kill_grace = WORKQUEUE_KILL_GRACE,
-	    .random = random ? random : 1,
-	};
-	index_init(&wq->index, st);
-	rows_changed(wq);
-	struct by_time *ready = NULL;
-	size_t n_ready = 0, room = 0;
-	int rc = index_expect(&wq->index);
-	if (rc < 0)
-		err_set(err, rc, "no memory for the index");
-	for (uint32_t i = 0; rc == 0 && i < store_slots(st); i++) {
-		const struct shm_slot *s = store_slot(st, i);
-		if (s->state == SHM_STATE_NONE)
-			continue;
-		rc = find_key(wq, i, err);
-		if (rc < 0)
-			break;
-		if (s->state != SHM_STATE_READY) {
-			change_index(wq, i);
-			continue;
-		}
-		if (n_ready == room)
-			ready = xrealloc(ready, (room = MAX(room * 2, (size_t)1024)) * sizeof(*ready));
-		ready[n_ready++] = (struct by_time){s->ready_at, i};
-	}
-	/* The order of the ready lists is the order of these times. */
-	if (n_ready)
-		qsort(ready, n_ready, sizeof(*ready), earlier);
-	for (size_t i = 0; rc == 0 && i < n_ready; i++)
-		change_index(wq, ready[i].slot);
-	free(ready);
-	if (rc < 0)
-		workqueue_done_with(wq);
-	return rc;
-}
-
-void workqueue_done_with(struct workqueue *wq)
-{
-	index_done(&wq->index);
-	*wq = (struct workqueue){0};
 }
 
 /* ---- rows ---- */
@@ -162,7 +57,7 @@ int workqueue_open(struct workqueue *wq, const char *name, uint16_t *ret, bool *
 		struct shm_controller row = {0};
 		memcpy(row.name, name, strnlen(name, sizeof(row.name) - 1));
 		put_row(wq, i, &row);
-		rows_changed(wq);
+		workqueue_rows_changed(wq);
 		*ret = i;
 		return 0;
 	}
@@ -281,7 +176,7 @@ uint32_t workqueue_drop(struct workqueue *wq, uint16_t controller, int64_t now)
 	wq->controllers[controller].configured = false;
 	if (left == 0) {
 		put_row(wq, controller, &(struct shm_controller){0});
-		rows_changed(wq);
+		workqueue_rows_changed(wq);
 	}
 	return dropped;
 }

@@ -17,6 +17,7 @@ void free_set_grow(struct free_set *f, uint32_t cells)
 void free_set_put(struct free_set *f, uint32_t cell)
 {
 	f->len++;
+	f->hint = MIN(f->hint, cell / 64);
 	for (int i = 0; i < FREE_SET_LEVELS; i++, cell /= 64) {
 		uint64_t had = f->level[i][cell / 64];
 		f->level[i][cell / 64] = had | UINT64_C(1) << cell % 64;
@@ -25,7 +26,7 @@ void free_set_put(struct free_set *f, uint32_t cell)
 	}
 }
 
-uint32_t free_set_take(struct free_set *f)
+uint32_t free_set_search(struct free_set *f)
 {
 	if (f->len == 0)
 		return FREE_SET_NONE;
@@ -36,6 +37,7 @@ uint32_t free_set_take(struct free_set *f)
 	for (int i = FREE_SET_LEVELS; i-- > 0;)
 		at = at * 64 + (uint32_t)__builtin_ctzll(f->level[i][at]);
 	uint32_t cell = at;
+	f->hint = cell / 64;
 	for (int i = 0; i < FREE_SET_LEVELS; i++, at /= 64) {
 		f->level[i][at / 64] &= ~(UINT64_C(1) << at % 64);
 		if (f->level[i][at / 64])

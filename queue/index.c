@@ -13,6 +13,8 @@ void index_init(struct index *x, struct store *st)
 	x->namespaces = (struct index_namespace *)(void *)x->namespaces_memory.at;
 	for (size_t i = 0; i < INDEX_TIMED_COUNT; i++)
 		timers_init(&x->heaps[i], slots);
+	for (size_t i = 0; i < INDEX_IDLE; i++)
+		x->idle[i] = INDEX_NONE;
 	for (size_t c = 0; c < SHM_CONTROLLERS_MAX; c++)
 		for (size_t b = 0; b < INDEX_BANDS; b++)
 			x->ready[c].bands[b] =
@@ -110,15 +112,25 @@ bool index_namespace_is_there(const struct index *x, const struct index_key *key
 			  &(struct wanted){x, key}) != INDEX_NONE;
 }
 
+static int more_room(struct index *x, uint32_t slot)
+{
+	if (big_grow(&x->links_memory, (slot + 1ul) * sizeof(*x->links)) < 0)
+		return -ENOSPC;
+	for (size_t i = 0; i < INDEX_TIMED_COUNT; i++)
+		if (timers_reserve(&x->heaps[i], slot + 1) < 0)
+			return -ENOSPC;
+	x->room = (uint32_t)(x->links_memory.usable / sizeof(*x->links));
+	for (size_t i = 0; i < INDEX_TIMED_COUNT; i++)
+		x->room = MIN(x->room, timers_room(&x->heaps[i]));
+	return 0;
+}
+
 int index_expect(struct index *x)
 {
 	uint32_t slots = store_slots(x->store), keys = slots - x->store->free_slots.len;
-	if (big_grow(&x->links_memory, slots * sizeof(*x->links)) < 0 ||
+	if ((slots && more_room(x, slots - 1) < 0) ||
 	    big_grow(&x->namespaces_memory, store_namespaces(x->store) * sizeof(*x->namespaces)) < 0)
 		return -ENOSPC;
-	for (size_t i = 0; i < INDEX_TIMED_COUNT; i++)
-		if (timers_reserve(&x->heaps[i], keys) < 0)
-			return -ENOSPC;
 	return table_expect(&x->by_key, keys);
 }
 
@@ -137,24 +149,34 @@ int index_namespace(struct index *x, const struct index_key *key, uint32_t *ret)
 	return 0;
 }
 
-void index_namespace_drop(struct index *x, uint32_t number)
+static void namespace_forget(struct index *x, uint32_t number)
 {
-	if (x->namespaces[number].keys)
-		return;
 	table_remove(&x->by_namespace, index_tag(x->namespaces[number].hash), number);
 	store_namespace_drop(x->store, number);
 	if (x->last_namespace == number)
 		x->last_namespace = INDEX_NONE;
 }
 
+/* A namespace whose last key goes often gets the next one soon: the last ones of these are kept. */
+void index_namespace_drop(struct index *x, uint32_t number)
+{
+	if (x->namespaces[number].keys || x->namespaces[number].idle)
+		return;
+	uint32_t *place = &x->idle[x->next_idle], old = *place;
+	x->next_idle = (x->next_idle + 1) % INDEX_IDLE;
+	*place = number;
+	x->namespaces[number].idle = true;
+	if (old == INDEX_NONE)
+		return;
+	x->namespaces[old].idle = false;
+	if (!x->namespaces[old].keys)
+		namespace_forget(x, old);
+}
+
 int index_reserve(struct index *x, const struct index_key *key, uint32_t slot)
 {
-	if (big_grow(&x->links_memory, (slot + 1ul) * sizeof(*x->links)) < 0)
-		return -ENOSPC;
-	for (size_t i = 0; i < INDEX_TIMED_COUNT; i++)
-		if (timers_reserve(&x->heaps[i], x->keys + 1) < 0)
-			return -ENOSPC;
-	return table_reserve(&x->by_key, index_tag(key->hash));
+	int rc = slot < x->room ? 0 : more_room(x, slot);
+	return rc < 0 ? rc : table_reserve(&x->by_key, index_tag(key->hash));
 }
 
 void index_insert(struct index *x, uint64_t hash, uint32_t slot, uint32_t namespace)

@@ -13,7 +13,7 @@
  * band its namespaces take turns, and in a namespace it is first in, first out. No key moves, and none waits more than
  * 3 * INDEX_AGING behind keys of higher bands that became ready after it, and the turn of each namespace once for
  * each key of its own that is before it. */
-enum { INDEX_BANDS = 4 };
+enum { INDEX_BANDS = 4, INDEX_IDLE = 64 };
 #define INDEX_AGING (30 * NS_PER_S)
 static inline unsigned index_band(int32_t priority) /* 0: above 0; 1: 0; 2: -1 to -99; 3: -100 and below */
 {
@@ -36,8 +36,9 @@ struct index_line {	     /* ready keys of a namespace in a band */
 
 struct index_namespace { /* by the number of its cell */
 	uint64_t hash;	 /* the seed of its keys' hashes */
-	uint32_t keys;	 /* of it, in any state; 0: the cell is free */
-	uint32_t controller;
+	uint32_t keys;	 /* of it, in any state */
+	uint16_t controller;
+	bool idle; /* it is among those that have no key and are kept for the next one */
 	struct index_line bands[INDEX_BANDS];
 };
 
@@ -49,6 +50,7 @@ struct index_band {
 struct index_ready { /* of one controller */
 	struct index_band bands[INDEX_BANDS];
 	uint32_t len;
+	uint32_t some; /* a bit for each band that has a key */
 };
 
 struct index_timer {
@@ -79,6 +81,9 @@ struct index {
 	struct index_links *links;	    /* by slot */
 	struct index_namespace *namespaces; /* by number */
 	struct index_heap heaps[INDEX_TIMED_COUNT];
+	uint32_t idle[INDEX_IDLE]; /* namespaces without a key, in turn; INDEX_NONE */
+	uint32_t next_idle;
+	uint32_t room;				   /* slots below it have links and heap entries */
 	uint32_t last_namespace;		   /* that was looked up; INDEX_NONE */
 	uint64_t controllers[SHM_CONTROLLERS_MAX]; /* hashes of their names: the seeds of their namespaces */
 	struct index_ready ready[SHM_CONTROLLERS_MAX];
@@ -99,7 +104,7 @@ static inline uint32_t index_tag(uint64_t hash)
 	return (uint32_t)(hash >> 32);
 }
 uint32_t index_find(const struct index *x, const struct index_key *key); /* or INDEX_NONE */
-static inline void index_prefetch(const struct index *x, uint64_t hash)
+static inline __attribute__((always_inline)) void index_prefetch(const struct index *x, uint64_t hash)
 {
 	table_prefetch(&x->by_key, index_tag(hash));
 }
@@ -114,7 +119,7 @@ int index_expect(struct index *x);
 /* A slot for this key: index_insert cannot fail after it. -ENOSPC. */
 int index_reserve(struct index *x, const struct index_key *key, uint32_t slot);
 void index_insert(struct index *x, uint64_t hash, uint32_t slot, uint32_t namespace);
-/* Gives the namespace's cell back with its last key. */
+/* The cell of a namespace is given back some time after its last key. */
 void index_remove(struct index *x, uint64_t hash, uint32_t slot, uint32_t namespace);
 
 /* ---- ready keys (order.c). Appended in the order of their ready_at. ---- */
@@ -124,6 +129,8 @@ void index_ready_remove(struct index *x, uint32_t slot, uint32_t namespace, unsi
 /* The same, and the namespace's turn is over. */
 void index_ready_take(struct index *x, uint32_t slot, uint32_t namespace, unsigned band);
 uint32_t index_ready_next(const struct index *x, uint16_t controller); /* or INDEX_NONE */
+/* Fetches what the next two grants from this band will touch. Returns the slot of the first, or INDEX_NONE. */
+uint32_t index_ready_ahead(const struct index *x, uint16_t controller, unsigned band);
 static inline uint32_t index_ready_len(const struct index *x, uint16_t controller)
 {
 	return x->ready[controller].len;
@@ -133,6 +140,7 @@ static inline uint32_t index_ready_len(const struct index *x, uint16_t controlle
 
 void timers_init(struct index_heap *h, uint32_t most);
 int timers_reserve(struct index_heap *h, uint32_t keys); /* -ENOMEM */
+uint32_t timers_room(const struct index_heap *h);
 void index_timer_add(struct index *x, enum index_timed what, uint32_t slot, int64_t at);
 void index_timer_remove(struct index *x, enum index_timed what, uint32_t slot);
 int64_t index_timer_next(const struct index *x); /* INT64_MAX: none */

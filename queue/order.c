@@ -44,7 +44,9 @@ void index_ready_add(struct index *x, uint32_t slot, uint32_t namespace, unsigne
 	l->tail = slot;
 	*(b->newest == INDEX_NONE ? &b->oldest : &x->links[b->newest].newer) = slot;
 	b->newest = slot;
-	x->ready[x->namespaces[namespace].controller].len++;
+	struct index_ready *r = &x->ready[x->namespaces[namespace].controller];
+	r->len++;
+	r->some |= 1u << band;
 }
 
 /* The ends of a list do not look at the link that leads out of it, so taking the first touches no other key. */
@@ -64,8 +66,11 @@ void index_ready_remove(struct index *x, uint32_t slot, uint32_t namespace, unsi
 		x->links[at.prev].next = at.next;
 		x->links[at.next].prev = at.prev;
 	}
+	struct index_ready *r = &x->ready[x->namespaces[namespace].controller];
+	r->len--;
 	if (b->oldest == slot && b->newest == slot) {
 		b->oldest = b->newest = INDEX_NONE;
+		r->some &= ~(1u << band);
 	} else if (b->oldest == slot) {
 		b->oldest = at.newer;
 	} else if (b->newest == slot) {
@@ -74,7 +79,6 @@ void index_ready_remove(struct index *x, uint32_t slot, uint32_t namespace, unsi
 		x->links[at.older].newer = at.newer;
 		x->links[at.newer].older = at.older;
 	}
-	x->ready[x->namespaces[namespace].controller].len--;
 }
 
 void index_ready_take(struct index *x, uint32_t slot, uint32_t namespace, unsigned band)
@@ -87,21 +91,43 @@ void index_ready_take(struct index *x, uint32_t slot, uint32_t namespace, unsign
 	turn_add(x, b, namespace, band);
 }
 
+uint32_t index_ready_ahead(const struct index *x, uint16_t controller, unsigned band)
+{
+	const struct index_band *b = &x->ready[controller].bands[band];
+	if (b->first == INDEX_NONE)
+		return INDEX_NONE;
+	const struct index_line *l = &x->namespaces[b->first].bands[band];
+	/* After the first its namespace waits for all others. */
+	uint32_t second =
+	    l->next == INDEX_NONE ? x->links[l->head].next : x->namespaces[l->next].bands[band].head;
+	if (second != INDEX_NONE) {
+		__builtin_prefetch(store_slot(x->store, second), 1);
+		__builtin_prefetch(&x->links[second], 1);
+	}
+	return l->head;
+}
+
+/* The time of a band's oldest key, later for each band above it. */
+static int64_t aged(const struct index *x, const struct index_ready *r, unsigned band)
+{
+	return store_slot(x->store, r->bands[band].oldest)->ready_at + band * INDEX_AGING;
+}
+
 uint32_t index_ready_next(const struct index *x, uint16_t controller)
 {
-	const struct index_band *best = NULL;
-	unsigned best_band = 0;
-	int64_t best_at = 0;
-	for (unsigned b = 0; b < INDEX_BANDS; b++) {
-		const struct index_band *band = &x->ready[controller].bands[b];
-		if (band->oldest == INDEX_NONE)
-			continue;
-		int64_t at = store_slot(x->store, band->oldest)->ready_at + b * INDEX_AGING;
-		if (!best || at < best_at) {
+	const struct index_ready *r = &x->ready[controller];
+	if (!r->some)
+		return INDEX_NONE;
+	unsigned best = (unsigned)__builtin_ctz(r->some);
+	uint32_t others = r->some & (r->some - 1);
+	int64_t best_at = others ? aged(x, r, best) : 0;
+	for (; others; others &= others - 1) {
+		unsigned band = (unsigned)__builtin_ctz(others);
+		int64_t at = aged(x, r, band);
+		if (at < best_at) {
 			best = band;
-			best_band = b;
 			best_at = at;
 		}
 	}
-	return best ? x->namespaces[best->first].bands[best_band].head : INDEX_NONE;
+	return x->namespaces[r->bands[best].first].bands[best].head;
 }

@@ -3,8 +3,9 @@
 
 enum {
 	CELLS_FIRST = 256,
-	BLOCKS_AHEAD =
-	    4, /* that a growth takes at once: 256 KiB, of which the kernel makes zeros in 0.1 ms */
+	SLOTS_AHEAD = 4,   /* fetched before they are written */
+	HISTORY_AHEAD = 8, /* entries, likewise */
+	BLOCKS_AHEAD = 8,  /* that a growth takes at once: 512 KiB, in about a millisecond */
 };
 
 _Noreturn void store_bug(const char *what, uint64_t a, uint64_t b)
@@ -96,9 +97,13 @@ int store_slot_new(struct store *st, uint32_t *ret_slot)
 	int rc = st->free_slots.len
 		     ? 0
 		     : numbers_new(st, SHM_BLOCK_SLOTS, SHM_SLOTS_PER_BLOCK, &st->slots, &st->free_slots);
-	if (rc == 0)
-		*ret_slot = free_set_take(&st->free_slots);
-	return rc;
+	if (rc < 0)
+		return rc;
+	uint32_t slot = free_set_take(&st->free_slots);
+	if (slot % SHM_SLOTS_PER_BLOCK + SLOTS_AHEAD < SHM_SLOTS_PER_BLOCK)
+		__builtin_prefetch(store_slot(st, slot) + SLOTS_AHEAD, 1);
+	*ret_slot = slot;
+	return 0;
 }
 
 void store_slot_drop(struct store *st, uint32_t slot)
@@ -425,6 +430,33 @@ void store_commit(struct store *st)
 		store_slot_drop(st, st->change_slot);
 }
 
+void store_words(struct store *st, uint32_t slot, const struct store_word *words, uint32_t n)
+{
+	struct shm_redo *redo = redo_of(st);
+	if (st->open || n > STORE_WORDS_MAX)
+		store_bug("a transition was begun inside another", slot, n);
+	uint64_t *entries = (uint64_t *)(void *)redo->entries;
+	for (uint32_t i = 0; i < n; i++) {
+		entries[2 * i] = words[i].at | UINT64_C(8) << 32; /* struct store_redo_entry */
+		entries[2 * i + 1] = words[i].value;
+	}
+	struct shm_slot *s = store_slot_at(st, slot);
+	redo->slot = (uint32_t)((uint64_t)((char *)s - st->at) / SHM_REF_UNIT);
+	atomic_store_explicit(&redo->bytes, shm_redo_mark(n * 16), memory_order_release);
+	/* As store_apply, without reading it again. */
+	uint32_t odd = atomic_load_explicit(&s->seq, memory_order_relaxed) | 1;
+	atomic_store_explicit(&s->seq, odd, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	for (uint32_t i = 0; i < n; i++)
+		*(uint64_t *)(void *)(st->at + words[i].at) = words[i].value;
+	atomic_store_explicit(&s->seq, odd + 1, memory_order_release);
+	atomic_store_explicit(&redo->bytes, 0, memory_order_release);
+	atomic_thread_fence(memory_order_release);
+}
+_Static_assert(offsetof(struct store_redo_entry, length) == 4 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ &&
+		   offsetof(struct shm_redo, entries) % 8 == 0,
+	       "an entry of one word is two words");
+
 void store_cancel(struct store *st)
 {
 	st->open = false;
@@ -466,7 +498,7 @@ void store_history(struct store *st, struct shm_history *entry, struct span text
 	}
 	put_history(to, number, entry);
 	st->history_next = next + 1 == h->history_entries ? 0 : next + 1;
-	__builtin_prefetch(&ring[MIN(st->history_next + 2, h->history_entries - 1)], 1);
+	__builtin_prefetch(&ring[MIN(st->history_next + HISTORY_AHEAD, h->history_entries - 1)], 1);
 	atomic_store_explicit(&h->history_next, number + 1 + entry->texts, memory_order_release);
 }
 

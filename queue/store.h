@@ -42,7 +42,6 @@ struct store {
 	struct free_set free_slots, free_namespaces;
 	struct store_cells free_details, free_records, free_texts[SHM_BLOCK_COUNT];
 	uint64_t history_next; /* entry of the ring that is written next */
-	/* the transition that is being put together */
 	bool open;
 	uint32_t change_slot;
 	uint32_t change_bytes;
@@ -166,6 +165,22 @@ void store_put_generation(struct store *st, uint64_t next);
 void store_release(struct store *st, uint32_t ref); /* a text, detail or record: free at commit; 0 is fine */
 void store_commit(struct store *st);
 void store_cancel(struct store *st); /* nothing happened */
+
+/* A transition that is nothing but words of 8 bytes: all of the above in one call, for those that every key makes. slot: the
+ * one whose seq guards it. */
+struct store_word {
+	uint64_t at; /* byte of the region, a multiple of 8 */
+	uint64_t value;
+};
+enum { STORE_WORDS_MAX = 16 };
+void store_words(struct store *st, uint32_t slot, const struct store_word *words, uint32_t n);
+static inline uint64_t store_slot_byte(const struct store *st, uint32_t slot)
+{
+	return (uint64_t)((const char *)store_slot(st, slot) - st->at);
+}
+#define STORE_ROW_BYTE(controller, member)                                                                   \
+	(SHM_CONTROLLERS_AT + (uint64_t)(controller)*SHM_CONTROLLER_SIZE +                                   \
+	 offsetof(struct shm_controller, member))
 
 /* Appends to the ring, with the beginning of text in entries of its own; number and texts are filled in. Not part of
  * the transition: an entry may be lost with the process, never half there. */

@@ -17,6 +17,11 @@ int timers_reserve(struct index_heap *h, uint32_t keys)
 	return big_grow(&h->memory, ((size_t)keys + BEFORE) * sizeof(*h->at));
 }
 
+uint32_t timers_room(const struct index_heap *h)
+{
+	return (uint32_t)(h->memory.usable / sizeof(*h->at)) - BEFORE;
+}
+
 static void put(struct index *x, struct index_heap *h, uint32_t i, struct index_timer t)
 {
 	h->at[i] = t;

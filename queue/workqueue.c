@@ -250,9 +250,9 @@ static void merge(struct workqueue *wq, uint32_t slot, const struct wire_add_key
 		ch.s.ready_at = now + key->delay_ms * NS_PER_MS;
 	if (to_ready) {
 		ch.s.wait = SHM_WAIT_NONE;
-		change_count(&ch, adds, 1);
+		ch.adds++;
 	} else {
-		change_count(&ch, merges, 1);
+		ch.merges++;
 	}
 	if (says_changed(key) && ch.has_record)
 		attempt_changed(&ch.r);
@@ -380,6 +380,7 @@ static void lease_take(struct change *ch, const struct workqueue *wq, const stru
 	d->lease_flags = ch->s.flags & SHM_SLOT_CHANGED;
 	d->lease_objects = d->objects;
 	d->lease_added = ch->s.added;
+	d->key_hash = ch->h.key_hash;
 	d->generation = generation;
 	d->granted_at = now;
 	d->deadline = now + wq->controllers[ch->s.controller].rules.timeout;
@@ -417,15 +418,9 @@ static void describe(const struct workqueue *wq, const struct change *ch, struct
 		    d->lease_ends >> 4, store_text(wq->store, d->lease_objects.last_object)};
 }
 
-int workqueue_grant(struct workqueue *wq, uint16_t controller, const struct workqueue_holder *holder,
-		    int64_t now, struct workqueue_grant *ret)
+static int grant(struct workqueue *wq, uint32_t slot, const struct workqueue_holder *holder, int64_t now,
+		 struct workqueue_grant *ret)
 {
-	uint32_t slot = next_slot(wq, controller, now);
-	if (slot == INDEX_NONE)
-		return 0;
-	/* What its end needs is reserved now, so that a result can always be kept. */
-	if (store_records_reserve(wq->store, wq->unrecorded + 1ul) < 0)
-		return -ENOSPC;
 	struct change ch;
 	change_begin(wq, slot, SHM_HAPPENED_GRANTED, now, &ch);
 	if (change_detail(wq, &ch) < 0) {
@@ -442,12 +437,40 @@ int workqueue_grant(struct workqueue *wq, uint16_t controller, const struct work
 	ch.h.ends = ch.s.ends;
 	ch.h.pid = holder->host_pid;
 	lease_take(&ch, wq, holder, generation, now);
-	change_count(&ch, grants, 1);
-	if (store_controller(wq->store, controller)->pause != SHM_PAUSE_NONE)
+	change_count(wq, &ch, grants);
+	if (store_controller(wq->store, ch.s.controller)->pause != SHM_PAUSE_NONE)
 		pause_granted(change_row(wq, &ch), now);
 	change_commit(wq, &ch);
 	describe(wq, &ch, ret);
 	return 1;
+}
+
+/* The next grant comes soon: the place of its key in the hash table is needed when it is done. */
+static void fetch_ahead(struct workqueue *wq, uint16_t controller, unsigned band)
+{
+	wq->ahead = index_ready_ahead(&wq->index, controller, band);
+	if (wq->ahead == INDEX_NONE)
+		return;
+	wq->ahead_hash = index_hash_of(&wq->index, store_slot(wq->store, wq->ahead));
+	index_prefetch(&wq->index, wq->ahead_hash);
+}
+
+int workqueue_grant(struct workqueue *wq, uint16_t controller, const struct workqueue_holder *holder,
+		    int64_t now, struct workqueue_grant *ret)
+{
+	uint32_t slot = next_slot(wq, controller, now);
+	if (slot == INDEX_NONE)
+		return 0;
+	/* What its end needs is reserved now, so that a result can always be kept. */
+	if (store_records_reserve(wq->store, wq->unrecorded + 1ul) < 0)
+		return -ENOSPC;
+	unsigned band = index_band(store_slot(wq->store, slot)->priority);
+	int rc = wq->never_plain ? 0 : plain_grant(wq, slot, holder, now, ret);
+	if (rc == 0)
+		rc = grant(wq, slot, holder, now, ret);
+	if (rc > 0)
+		fetch_ahead(wq, controller, band);
+	return rc;
 }
 
 const struct shm_detail *workqueue_lease(const struct workqueue *wq, uint64_t slot, uint64_t generation)
@@ -499,7 +522,7 @@ static void lease_clear(struct workqueue *wq, struct change *ch)
 	d->lease_priority = 0;
 	d->lease_added = 0;
 	d->deadline = d->lease_end = 0;
-	d->generation = 0;
+	d->generation = d->key_hash = 0;
 	d->host_pid = d->jail_pid = 0;
 	d->host_start = d->jail_start = 0;
 }
@@ -520,14 +543,15 @@ static void remember_words(struct workqueue *wq, struct change *ch, const struct
 	change_say(ch, done->message);
 }
 
-static void count_outcome(struct change *ch, const struct wire_done *done, const struct attempt_plan *p)
+static void count_outcome(struct workqueue *wq, const struct change *ch, const struct wire_done *done,
+			  const struct attempt_plan *p)
 {
 	if (done->outcome < ARRAY_SIZE(((struct shm_controller_counters *)0)->outcomes))
-		change_count(ch, outcomes[done->outcome], 1);
+		change_count(wq, ch, outcomes[done->outcome]);
 	if (p->result < SHM_RESULT_COUNT)
-		change_count(ch, results[p->result], 1);
+		change_count(wq, ch, results[p->result]);
 	if (ch->s.state == SHM_STATE_QUARANTINED)
-		change_count(ch, quarantines, 1);
+		change_count(wq, ch, quarantines);
 }
 
 /* Most attempts end well in a controller that is well: that leaves its row as it is. */
@@ -593,10 +617,10 @@ static void end_attempt(struct workqueue *wq, uint32_t slot, const struct wire_d
 	if (!ch.s.added)
 		ch.s.added = added_at(now);
 	if (to == SHM_STATE_WAITING && p.limited)
-		change_count(&ch, retries, 1);
+		change_count(wq, &ch, retries);
 	if (to == SHM_STATE_QUARANTINED)
 		ch.r.quarantined_at = now;
-	count_outcome(&ch, done, &p);
+	count_outcome(wq, &ch, done, &p);
 	lease_clear(wq, &ch);
 	remember_words(wq, &ch, done);
 	*ret = (struct workqueue_end){
@@ -614,7 +638,8 @@ int workqueue_done(struct workqueue *wq, const struct wire_done *done, int64_t n
 {
 	if (!workqueue_lease(wq, done->slot, done->generation))
 		return -ESTALE;
-	end_attempt(wq, (uint32_t)done->slot, done, now, ret);
+	if (wq->never_plain || !plain_done(wq, done, now, ret))
+		end_attempt(wq, (uint32_t)done->slot, done, now, ret);
 	return 0;
 }
 

@@ -32,9 +32,12 @@ struct workqueue {
 	struct index index;
 	struct workqueue_controller controllers[SHM_CONTROLLERS_MAX];
 	uint8_t rows[2 * SHM_CONTROLLERS_MAX]; /* hash table of the names: row + 1 */
+	uint32_t ahead; /* the slot that is probably granted next, and the hash of its key; INDEX_NONE */
+	uint64_t ahead_hash;
 	uint32_t unrecorded; /* leases whose keys have no record yet: so many cells are reserved */
 	int64_t write_timeout, kill_grace;
-	uint64_t random; /* never 0 */
+	bool never_plain; /* for tests: plain.c declines everything */
+	uint64_t random;  /* never 0 */
 };
 
 struct workqueue_holder { /* who gets a lease: processes as others can prove them */

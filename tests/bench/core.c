@@ -22,10 +22,13 @@ static void add_all(struct bench_queue *q, const struct bench_keys *keys, uint32
 	for (uint32_t i = 0; i < keys->len;) {
 		int64_t now = bench_now();
 		tick(q, i, now);
-		for (uint32_t end = MIN(keys->len, i + batch); i < end; i++) {
-			struct wire_add_key key = bench_add_key(keys, i);
-			bench_queue_add(q, q->controller, &key, now);
-		}
+		struct wire_add_key list[64];
+		uint32_t n = MIN(MIN(keys->len - i, batch), (uint32_t)ARRAY_SIZE(list));
+		for (uint32_t k = 0; k < n; k++)
+			list[k] = bench_add_key(keys, i + k);
+		if (workqueue_add_batch(&q->wq, q->controller, list, n, now, NULL) != n)
+			bench_fail("the region is full");
+		i += n;
 	}
 }
 
