@@ -8,6 +8,7 @@
 struct history {
 	struct queue_happened *at;
 	size_t count;
+	int64_t since; /* queue_history_since() */
 };
 
 /* The ring itself is the bound. */
@@ -76,6 +77,15 @@ static void print_last(const struct queue_key *k, int64_t now, struct buf *out)
 	buf_putc(out, '\n');
 }
 
+/* Each entry goes on from the state that the one before it led to; where not, one was lost with a broker that was
+ * killed. */
+static bool gap_before(const struct history *h, size_t i)
+{
+	if (i == 0)
+		return h->since == 0 && h->at[0].entry.from != SHM_STATE_NONE;
+	return h->at[i].entry.from != h->at[i - 1].entry.to;
+}
+
 static void print_text(const char *name, const struct queue_key *k, const struct history *h, int64_t now,
 		       struct buf *out)
 {
@@ -93,9 +103,19 @@ static void print_text(const char *name, const struct queue_key *k, const struct
 	} else {
 		buf_puts(out, "state:      not in the queue: nothing is to be done for it\n");
 	}
-	buf_printf(out, "history:    %zu %s\n", h->count, h->count == 1 ? "entry" : "entries");
+	char ago[32];
+	buf_printf(out, "history:    %zu %s, ", h->count, h->count == 1 ? "entry" : "entries");
+	if (h->since == 0)
+		buf_puts(out, "complete since the region was made\n");
+	else if (h->since == INT64_MAX)
+		buf_puts(out, "complete since no time that is known\n");
+	else
+		buf_printf(out, "complete for the last %s: what was before is overwritten\n",
+			   age(now, h->since, ago));
 	for (size_t i = 0; i < h->count; i++) {
-		char ago[32];
+		if (gap_before(h, i))
+			buf_puts(out,
+				 "              ...  something is missing here: it was lost with a broker\n");
 		_cleanup_(buf_done) struct buf line = {0};
 		view_happened(&h->at[i], &line);
 		buf_printf(out, "  %10s ago  ", age(now, h->at[i].entry.at, ago));
@@ -111,7 +131,17 @@ static void print_json(const struct queue_key *k, const struct history *h, int64
 		view_key_json(k, now, out);
 	else
 		buf_puts(out, "null");
-	buf_puts(out, ",\"history\":[");
+	buf_puts(out, ",\"historyCompleteSince\":");
+	if (h->since == 0)
+		buf_puts(out, "\"start\"");
+	else if (h->since == INT64_MAX)
+		buf_puts(out, "null");
+	else
+		view_time_json(h->since, now, out);
+	size_t gaps = 0;
+	for (size_t i = 0; i < h->count; i++)
+		gaps += gap_before(h, i);
+	buf_printf(out, ",\"historyGaps\":%zu,\"history\":[", gaps);
 	for (size_t i = 0; i < h->count; i++) {
 		buf_puts(out, i ? ",\n" : "\n");
 		view_happened_json(&h->at[i], now, out);
@@ -136,6 +166,7 @@ CTL_RUN(explain_run)
 		return ctl_fail(self, err.text);
 	_cleanup_(free_ptr) struct queue_key *key = xmalloc(sizeof(*key));
 	int rc = queue_find(q, name.controller, name.namespace, name.name, key);
+	h.since = queue_history_since(q);
 	queue_history(q, name.controller, name.namespace, name.name, history_add, &h);
 	int64_t now = clock_boottime_ns();
 	const struct queue_key *found = rc == 0 ? key : NULL;

@@ -124,6 +124,11 @@ kill -STOP "$broker"
 check "status of a hung broker fails" status_is 1 r status
 check "and shows the region" says "$FOLDER/out" "The broker lives but does not answer. Its region holds:"
 check "queue goes on" status_is 0 r queue
+check "explain goes on" status_is 0 r explain moody/default/later
+check "with its history" says "$FOLDER/out" "complete since the region was made"
+check "to whom it was granted" says "$FOLDER/out" "granted to process "
+check "in JSON" [ "$(r explain moody/default/later -o json | jq -r '[.historyCompleteSince, .historyGaps] | join(" ")')" = "start 0" ]
+check "what is left of it when nobody runs" sh -c "\"$ctl\" explain moody/default/fail --region-dir $FOLDER/older --runtime-dir $FOLDER/run 2>&1 | grep -q 'done Transient'"
 kill -CONT "$broker"
 kill $UP
 wait $UP

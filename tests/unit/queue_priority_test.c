@@ -105,3 +105,70 @@ Test(priority, is_retained_by_each_requeue_and_overridden_by_the_answer, .init =
 		lib_outcome(&l, &g, WIRE_OUTCOME_OK);
 	}
 }
+
+/* ---- turns ---- */
+
+static void add_to(const char *namespace, const char *name, int64_t priority)
+{
+	struct wire_add_key key = lib_key(name, priority);
+	key.namespace = span_of(namespace);
+	lib_add_key(&l, key);
+}
+
+Test(turns, a_hundred_thousand_keys_of_a_namespace_delay_another_key_by_one_turn, .init = setup,
+     .fini = teardown)
+{
+	char name[16];
+	for (int i = 0; i < 100000; i++) {
+		snprintf(name, sizeof(name), "k%d", i);
+		add_to("crowd", name, 0);
+	}
+	struct workqueue_grant g;
+	for (int i = 0; i < 50; i++)
+		cr_assert(lib_grant(&l, &g) && span_is(g.namespace, "crowd"));
+	add_to("alone", "a", 0);
+	bool seen = false;
+	for (int i = 0; i < 2 && !seen; i++)
+		seen = lib_grant(&l, &g) && span_is(g.namespace, "alone");
+	cr_assert(seen, "it waits behind the crowd");
+	snprintf(name, sizeof(name), "k%d", 51);
+	lib_get(&l, name);
+}
+
+Test(turns, each_namespace_gives_its_keys_first_in_first_out, .init = setup, .fini = teardown)
+{
+	static const char *const added[][2] = {{"x", "1"}, {"x", "2"}, {"x", "3"},
+					       {"y", "1"}, {"y", "2"}, {"z", "1"}};
+	static const char *const want[] = {"x1", "y1", "z1", "x2", "y2", "x3"};
+	for (size_t i = 0; i < ARRAY_SIZE(added); i++)
+		add_to(added[i][0], added[i][1], 0);
+	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
+		struct workqueue_grant g;
+		cr_assert(lib_grant(&l, &g));
+		cr_assert(g.namespace.at[0] == want[i][0] && g.name.at[0] == want[i][1], "grant %zu", i);
+	}
+}
+
+/* The bound of docs/queue-protocol.md: three times the aging interval, then the turns of the other namespaces. */
+Test(turns, under_a_flood_of_high_priority_the_bound_holds, .init = setup, .fini = teardown)
+{
+	static const char *const floods[] = {"f0", "f1", "f2"};
+	add_to("shop", "low", -100);
+	int64_t start = l.now;
+	char name[16];
+	for (int i = 0; l.now - start <= 91 * S; i++) {
+		for (size_t f = 0; f < ARRAY_SIZE(floods); f++) {
+			snprintf(name, sizeof(name), "h%d", i);
+			add_to(floods[f], name, 1000000);
+		}
+		struct workqueue_grant g;
+		for (size_t f = 0; f < ARRAY_SIZE(floods); f++) {
+			cr_assert(lib_grant(&l, &g));
+			if (span_is(g.namespace, "shop"))
+				return;
+			lib_outcome(&l, &g, WIRE_OUTCOME_OK);
+		}
+		lib_advance(&l, S / 2);
+	}
+	cr_assert_fail("the low key waited for longer than 91 s");
+}
