@@ -143,3 +143,9 @@ void model_unpause(struct model *m, int controller);
 void model_restart(struct model *m);
 /* Of the keys in that state. */
 int model_count(const struct model *m, int controller, enum model_state state);
+
+/* Between the files of the model. */
+struct model_controller *model_controller(struct model *m, int key);
+void model_backoff_anew(struct model_key *k);
+void model_unpark(struct model_key *k);
+int model_result(const struct model_done *done); /* as controller-runtime counts; -1: no result */

@@ -6,8 +6,7 @@
  *
  * An operation is a number from which everything random in it is drawn, so any part of a run is a run, too: one
  * that fails is made shorter as long as it fails, and what is left is printed. */
-#include "queue_lib.h"
-#include "queue_model.h"
+#include "queue_random.h"
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,33 +17,6 @@ enum { STEPS = 50000 };
 enum { STEPS = 250000 };
 #endif
 enum { SHRINK_SECONDS = 15, THIN = 2 /* exit status: all agreed, but not everything happened */ };
-
-struct run {
-	uint64_t seed;
-	bool verbose;
-	int names;
-	char name[MODEL_NAMES_MAX][NAME_MAX_LEN + 1];
-	struct lib l; /* its controller is not used */
-	char *spare;  /* as much memory again, for restarts */
-	uint64_t limit;
-	bool filling;  /* next to nothing is granted for a while */
-	bool crashing; /* nothing succeeds for a while */
-	bool tight;    /* the region may be full */
-	struct model m;
-	uint16_t row[MODEL_CONTROLLERS];
-	uint64_t random, last_generation;
-	int64_t now;
-	uint32_t refused, restarts, paused[MODEL_PAUSE_THROTTLED + 1]; /* so often seen */
-	uint32_t seen[MODEL_QUARANTINED + 1];
-	char why[512];
-};
-
-#define FAIL(r, ...) (snprintf((r)->why, sizeof((r)->why), __VA_ARGS__), false)
-#define SAY(r, ...)                                                                                          \
-	do {                                                                                                 \
-		if ((r)->verbose)                                                                            \
-			fprintf(stderr, __VA_ARGS__);                                                        \
-	} while (0)
 
 /* splitmix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014. */
 static uint64_t mix(uint64_t x)
@@ -69,8 +41,6 @@ static bool one_in(struct run *r, uint64_t n)
 /* ---- keys, controllers, rules ---- */
 
 static const char *const controller_names[MODEL_CONTROLLERS] = {"web", "database", "a"};
-static const char *const namespaces[MODEL_NAMESPACES] = {
-    "", "shop", "b", "a-namespace-of-sixty-three-characters-is-the-longest-there-can-be"};
 
 /* Every fifth is too long to be kept in a slot, every tenth as long as may be. */
 static void make_names(struct run *r)
@@ -82,17 +52,6 @@ static void make_names(struct run *r)
 		memset(name + len, 'x', want - len);
 		name[want] = '\0';
 	}
-}
-
-static struct span name_of(const struct run *r, int key)
-{
-	return span_of(r->name[key % r->names]);
-}
-
-static struct span namespace_of(const struct run *r, int key)
-{
-	struct span s = span_of(namespaces[model_namespace_of(&r->m, key)]);
-	return (struct span){s.at, MIN(s.len, (size_t)NAMESPACE_MAX_LEN)};
 }
 
 static struct model_rules rules_of(const struct run *r, int controller)
@@ -163,130 +122,15 @@ static void run_done(struct run *r)
 	free(r->spare);
 }
 
-/* ---- looking at the real one ---- */
-
-static uint32_t slot_of(const struct run *r, int key)
-{
-	struct span name = name_of(r, key), namespace = namespace_of(r, key);
-	int controller = model_controller_of(&r->m, key);
-	if (!r->m.controllers[controller].open)
-		return INDEX_NONE; /* the row may be another's */
-	return workqueue_slot(&r->l.wq, r->row[controller], namespace, name);
-}
-
-static const struct shm_record *record_of(const struct run *r, const struct shm_slot *s)
-{
-	static const struct shm_record none;
-	return s->record ? store_record(&r->l.store, s->record) : &none;
-}
-
-static const struct shm_detail *detail_of(const struct run *r, const struct shm_slot *s)
-{
-	return s->detail ? store_detail(&r->l.store, s->detail) : NULL;
-}
-
-static const enum shm_state states[] = {[MODEL_NONE] = SHM_STATE_NONE,
-					[MODEL_READY] = SHM_STATE_READY,
-					[MODEL_WAITING] = SHM_STATE_WAITING,
-					[MODEL_RUNNING] = SHM_STATE_RUNNING,
-					[MODEL_DIRTY] = SHM_STATE_DIRTY,
-					[MODEL_TIMED] = SHM_STATE_TIMED,
-					[MODEL_QUARANTINED] = SHM_STATE_QUARANTINED};
-static const enum shm_wait waits[] = {[MODEL_WAIT_NONE] = SHM_WAIT_NONE,
-				      [MODEL_WAIT_BACKOFF] = SHM_WAIT_BACKOFF,
-				      [MODEL_WAIT_REQUEUE_AFTER] = SHM_WAIT_REQUEUE_AFTER,
-				      [MODEL_WAIT_REQUEUE] = SHM_WAIT_REQUEUE,
-				      [MODEL_WAIT_NOT_READY] = SHM_WAIT_NOT_READY,
-				      [MODEL_WAIT_THROTTLED] = SHM_WAIT_THROTTLED,
-				      [MODEL_WAIT_CONFLICT] = SHM_WAIT_CONFLICT,
-				      [MODEL_WAIT_ADD_AFTER] = SHM_WAIT_ADD_AFTER};
-
-#define SAME(what, real, model)                                                                              \
-	do {                                                                                                 \
-		if ((int64_t)(real) != (int64_t)(model))                                                     \
-			return FAIL(r, "key %d: %s is %lld, the model has %lld", key, what,                  \
-				    (long long)(real), (long long)(model));                                  \
-	} while (0)
-
-static bool same_pending(struct run *r, int key, const struct shm_slot *s, const struct model_pending *p)
-{
-	SAME("count", s->count, p->count);
-	SAME("causes", s->causes, p->causes);
-	if (p->count) {
-		SAME("first cause", s->ends & 15, p->first_cause);
-		SAME("last cause", s->ends >> 4, p->last_cause);
-	}
-	SAME("changed", s->flags & SHM_SLOT_CHANGED, p->changed);
-	SAME("priority", s->priority, p->priority);
-	SAME("added", s->added, p->added_at / SHM_ADDED_UNIT);
-	return true;
-}
-
-static bool same_key(struct run *r, int key)
-{
-	const struct model_key *k = &r->m.keys[key];
-	uint32_t slot = slot_of(r, key);
-	if (slot == INDEX_NONE) {
-		SAME("state", SHM_STATE_NONE, states[k->state]);
-		return true;
-	}
-	const struct shm_slot *s = store_slot(&r->l.store, slot);
-	SAME("state", s->state, states[k->state]);
-	SAME("wait", s->wait, waits[k->wait]);
-	if (k->state != MODEL_RUNNING)
-		SAME("time", s->ready_at, k->at);
-	if (!same_pending(r, key, s, &k->pending))
-		return false;
-	const struct shm_detail *d = detail_of(r, s);
-	SAME("attempt", record_of(r, s)->attempt, k->attempt);
-	SAME("step", record_of(r, s)->step, k->step);
-	SAME("conflicts", record_of(r, s)->conflicts, k->conflicts);
-	SAME("generation", d ? d->generation : 0, k->generation);
-	SAME("lease's end", d ? d->lease_end : 0, k->lease_end);
-	return true;
-}
-
-static bool same_controller(struct run *r, int controller)
-{
-	const struct model_controller *c = &r->m.controllers[controller];
-	if (!c->open)
-		return true;
-	int key = controller; /* for the words of SAME */
-	uint16_t row = r->row[controller];
-	const struct workqueue_controller *w = &r->l.wq.controllers[row];
-	const struct shm_controller *real = store_controller(&r->l.store, row);
-	SAME("controller's ready keys", index_ready_len(&r->l.wq.index, row),
-	     model_count(&r->m, controller, MODEL_READY));
-	SAME("controller's waiting keys", w->waiting, model_count(&r->m, controller, MODEL_WAITING));
-	SAME("controller's parked keys", w->quarantined, model_count(&r->m, controller, MODEL_QUARANTINED));
-	SAME("controller's leases", w->running,
-	     model_count(&r->m, controller, MODEL_RUNNING) + model_count(&r->m, controller, MODEL_DIRTY) +
-		 model_count(&r->m, controller, MODEL_TIMED));
-	SAME("controller's adds", real->counters.adds + w->uncounted_adds, c->adds);
-	SAME("controller's merges", real->counters.merges + w->uncounted_merges, c->merges);
-	SAME("controller's grants", real->counters.grants, c->grants);
-	SAME("controller's retries", real->counters.retries, c->retries);
-	SAME("controller's quarantines", real->counters.quarantines, c->quarantines);
-	for (int i = 0; i < 4; i++)
-		SAME("controller's results", real->counters.results[i], c->results[i]);
-	for (int i = 0; i < WIRE_OUTCOME_COUNT; i++)
-		SAME("controller's outcomes", real->counters.outcomes[i], c->outcomes[i]);
-	SAME("controller's pause", real->pause, c->pause);
-	SAME("end of the controller's pause", real->pause_until, c->pause_until);
-	int next = model_next_key(&r->m, controller, r->now);
-	SAME("controller's readiness", workqueue_ready(&r->l.wq, row, r->now), next != MODEL_NOBODY);
-	return true;
-}
-
 static bool same(struct run *r, bool all, int touched)
 {
 	if (!all)
-		return touched < 0 || same_key(r, touched);
+		return touched < 0 || run_same_key(r, touched);
 	for (int i = 0; i < r->m.n_keys; i++)
-		if (!same_key(r, i))
+		if (!run_same_key(r, i))
 			return false;
 	for (int c = 0; c < MODEL_CONTROLLERS; c++)
-		if (!same_controller(r, c))
+		if (!run_same_controller(r, c))
 			return false;
 	int64_t next = workqueue_next(&r->l.wq, r->now), want = model_next_time(&r->m, r->now);
 	if (next != want)
@@ -335,8 +179,8 @@ static bool do_add(struct run *r, int *touched)
 		add.object = 1 + (int)draw(r, 1000);
 		snprintf(object, sizeof(object), "o%d", add.object);
 	}
-	struct wire_add_key wire = {.namespace = namespace_of(r, key),
-				    .name = name_of(r, key),
+	struct wire_add_key wire = {.namespace = run_namespace(r, key),
+				    .name = run_name(r, key),
 				    .priority = add.priority,
 				    .primary_changed = add.changed,
 				    .cause = (uint32_t)add.cause,
@@ -360,7 +204,7 @@ static bool do_add(struct run *r, int *touched)
 	if (rc < 0)
 		return FAIL(r, "add of key %d: %d", key, rc);
 	model_add(&r->m, &add, r->now);
-	SAME("state that add answers", state, states[r->m.keys[key].state]);
+	SAME("state that add answers", state, run_states[r->m.keys[key].state]);
 	return true;
 }
 
@@ -395,11 +239,11 @@ static bool do_grant(struct run *r, int *touched)
 		return FAIL(r, "grant answers %d, the model has key %d", rc, key);
 	if (!rc)
 		return true;
-	if (!span_eq(g.name, name_of(r, key)) || !span_eq(g.namespace, namespace_of(r, key)))
+	if (!span_eq(g.name, run_name(r, key)) || !span_eq(g.namespace, run_namespace(r, key)))
 		return FAIL(r,
 			    "granted " SPAN_FMT "/" SPAN_FMT ", the model has key %d, " SPAN_FMT "/" SPAN_FMT,
-			    SPAN_ARG(g.namespace), SPAN_ARG(g.name), key, SPAN_ARG(namespace_of(r, key)),
-			    SPAN_ARG(name_of(r, key)));
+			    SPAN_ARG(g.namespace), SPAN_ARG(g.name), key, SPAN_ARG(run_namespace(r, key)),
+			    SPAN_ARG(run_name(r, key)));
 	if (g.generation <= r->last_generation)
 		return FAIL(r, "generation %llu after %llu", (unsigned long long)g.generation,
 			    (unsigned long long)r->last_generation);
@@ -439,7 +283,7 @@ static bool drop_again(struct run *r, int controller)
 
 static bool end_lease(struct run *r, int key, const struct model_done *d)
 {
-	uint32_t slot = slot_of(r, key);
+	uint32_t slot = run_slot(r, key);
 	const struct model_key *k = &r->m.keys[key];
 	struct wire_done wire = {.slot = slot,
 				 .generation = k->generation,
@@ -461,15 +305,15 @@ static bool end_lease(struct run *r, int key, const struct model_done *d)
 		     : workqueue_done(&r->l.wq, &wire, r->now, &end);
 	if (rc < 0)
 		return FAIL(r, "done of key %d: %d", key, rc);
-	SAME("state that done leads to", end.to, states[want.to]);
-	SAME("wait that done leads to", end.wait, waits[want.wait]);
+	SAME("state that done leads to", end.to, run_states[want.to]);
+	SAME("wait that done leads to", end.wait, run_waits[want.wait]);
 	SAME("attempt after done", end.attempt, want.attempt);
 	if (end.delay < want.least || end.delay > want.most)
 		return FAIL(r, "key %d: the delay is %lld, the model has %lld to %lld", key,
 			    (long long)end.delay, (long long)want.least, (long long)want.most);
 	int64_t backoff = 0;
 	if (want.limited) {
-		backoff = record_of(r, store_slot(&r->l.store, slot))->backoff_until - r->now;
+		backoff = run_record(r, store_slot(&r->l.store, slot))->backoff_until - r->now;
 		if (backoff < want.backoff_least || backoff > want.backoff_most)
 			return FAIL(r, "key %d: the backoff is %lld, the model has %lld to %lld", key,
 				    (long long)backoff, (long long)want.backoff_least,
@@ -502,7 +346,7 @@ static bool do_done(struct run *r, int *touched)
 static bool do_stale(struct run *r, int *touched)
 {
 	int key = any_leased(r);
-	struct wire_done wire = {.slot = key == MODEL_NOBODY ? draw(r, 2000) : slot_of(r, key),
+	struct wire_done wire = {.slot = key == MODEL_NOBODY ? draw(r, 2000) : run_slot(r, key),
 				 .generation = r->last_generation + 1 - draw(r, 3),
 				 .requeue_after_ms = -1};
 	static const uint64_t odd[] = {UINT64_MAX, UINT32_MAX, UINT64_C(1) << 32, 1u << 31};
@@ -531,7 +375,7 @@ static int which_of_equal(const struct run *r, int due)
 	for (int i = 0; i < r->m.n_keys; i++) {
 		if (model_due(&r->m, i) != model_due(&r->m, due))
 			continue;
-		uint32_t slot = slot_of(r, i);
+		uint32_t slot = run_slot(r, i);
 		if (slot != INDEX_NONE &&
 		    (over_slot == slot || store_slot(&r->l.store, slot)->state == SHM_STATE_READY))
 			return i;
@@ -557,9 +401,9 @@ static bool tick(struct run *r)
 		due = which_of_equal(r, due);
 		model_tick(&r->m, due, r->now);
 		bool leased = r->m.keys[due].generation;
-		if (leased != (over_slot != INDEX_NONE) || (leased && over_slot != slot_of(r, due)))
+		if (leased != (over_slot != INDEX_NONE) || (leased && over_slot != run_slot(r, due)))
 			return FAIL(r, "key %d was due, something else was handled", due);
-		if (!same_key(r, due))
+		if (!run_same_key(r, due))
 			return false;
 		r->now++;
 	}
@@ -586,7 +430,7 @@ static uint32_t clear_by_slot(struct run *r, int controller)
 		for (int i = 0; i < r->m.n_keys; i++)
 			if (model_controller_of(&r->m, i) == controller &&
 			    r->m.keys[i].state == MODEL_QUARANTINED &&
-			    (first == MODEL_NOBODY || slot_of(r, i) < slot_of(r, first)))
+			    (first == MODEL_NOBODY || run_slot(r, i) < run_slot(r, first)))
 				first = i;
 		if (first == MODEL_NOBODY)
 			return cleared;
