@@ -21,12 +21,17 @@ static void forget_crashes(struct shm_controller *c)
 	memset(c->crashed, 0, sizeof(c->crashed));
 }
 
-void pause_clear(struct shm_controller *c)
+static void end(struct shm_controller *c)
 {
 	c->pause = SHM_PAUSE_NONE;
 	c->pause_since = c->pause_until = c->pause_delay = 0;
-	forget_crashes(c);
 	memset(c->pause_message, 0, sizeof(c->pause_message));
+}
+
+void pause_clear(struct shm_controller *c)
+{
+	end(c);
+	forget_crashes(c);
 }
 
 bool pause_granted(struct shm_controller *c, int64_t now)
@@ -34,7 +39,7 @@ bool pause_granted(struct shm_controller *c, int64_t now)
 	if (c->pause == SHM_PAUSE_NONE)
 		return false;
 	if (c->pause == SHM_PAUSE_THROTTLED)
-		pause_clear(c);
+		end(c);
 	else
 		c->pause_until = now + c->pause_delay;
 	return true;
@@ -66,11 +71,12 @@ static void not_started(struct shm_controller *c, int64_t granted_at, struct spa
 
 static void crashed(struct shm_controller *c, uint64_t key, struct span message, int64_t now)
 {
+	bool known = false;
 	for (uint32_t i = 0; i < c->crashed_count; i++)
-		if (c->crashed[i] == key)
-			return;
-	if (c->crashed_count < SHM_CRASHED_KEYS)
+		known |= c->crashed[i] == key;
+	if (!known && c->crashed_count < SHM_CRASHED_KEYS)
 		c->crashed[c->crashed_count++] = key;
+	/* They may have become so many during a pause for another reason. */
 	if ((c->crashed_count == SHM_CRASHED_KEYS || fault("isolation")) && c->pause == SHM_PAUSE_NONE)
 		begin(c, SHM_PAUSE_CRASHES, PAUSE_CRASHES_PROBE, message, now);
 }
@@ -91,16 +97,16 @@ void pause_ended(struct shm_controller *c, uint32_t outcome, uint64_t key, int64
 	case WIRE_OUTCOME_OOM_KILLED:
 		/* The program was started, at least. */
 		if (c->pause == SHM_PAUSE_START)
-			pause_clear(c);
+			end(c);
 		crashed(c, key, message, now);
 		return;
 	case WIRE_OUTCOME_PROTOCOL_ERROR:
 		if (c->pause == SHM_PAUSE_START)
-			pause_clear(c);
+			end(c);
 		return;
 	case WIRE_OUTCOME_OK:
 		if (c->pause != SHM_PAUSE_THROTTLED)
-			pause_clear(c);
+			end(c);
 		forget_crashes(c);
 		return;
 	case WIRE_OUTCOME_TRANSIENT:
@@ -110,8 +116,10 @@ void pause_ended(struct shm_controller *c, uint32_t outcome, uint64_t key, int64
 	case WIRE_OUTCOME_TERMINAL:
 		/* An answer: the program works. Crashes of other keys are forgotten only by a success, unless
 		 * they have paused it. */
+		if (c->pause == SHM_PAUSE_CRASHES)
+			forget_crashes(c);
 		if (c->pause == SHM_PAUSE_START || c->pause == SHM_PAUSE_CRASHES)
-			pause_clear(c);
+			end(c);
 		if (until > now && (c->pause == SHM_PAUSE_NONE || until > c->pause_until))
 			begin(c, SHM_PAUSE_THROTTLED, until - now, message, now);
 		return;

@@ -168,3 +168,27 @@ static inline const struct shm_slot *lib_slot(struct lib *l, const char *name)
 	uint32_t i = workqueue_slot(&l->wq, l->c, span_of("shop"), span_of(name));
 	return i == INDEX_NONE ? NULL : store_slot(&l->store, i);
 }
+
+static inline enum shm_state lib_after(struct lib *l, const char *name, int64_t ms, enum wire_timer timer)
+{
+	struct wire_add_key key = lib_key(name, 0);
+	key.delay_ms = ms;
+	key.timer = (uint32_t)timer;
+	return lib_add_key(l, key);
+}
+
+/* It waits so long and runs then, once. */
+static inline void lib_expect_due_in(struct lib *l, const char *name, int64_t delay)
+{
+	const struct shm_slot *s = lib_slot(l, name);
+	cr_assert(s && s->state == SHM_STATE_WAITING && s->ready_at == l->now + delay, "due in %lld",
+		  s ? (long long)(s->ready_at - l->now) : -1);
+	cr_assert(workqueue_next(&l->wq, l->now) == l->now + delay, "the timers do not know of it");
+	struct workqueue_grant g;
+	lib_advance(l, delay - 1);
+	cr_assert(!lib_grant(l, &g), "it ran too early");
+	lib_advance(l, 1);
+	lib_run(l, name, WIRE_OUTCOME_OK);
+	lib_advance(l, 1000000 * S);
+	cr_assert(!lib_grant(l, &g), "it ran twice");
+}

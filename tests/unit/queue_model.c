@@ -302,10 +302,14 @@ void model_add(struct model *m, const struct model_add *add, int64_t now)
 
 /* ---- grant ---- */
 
-static void pause_clear(struct model_controller *c)
+static void pause_end(struct model_controller *c)
 {
 	c->pause = MODEL_PAUSE_NONE;
 	c->pause_since = c->pause_until = c->pause_delay = 0;
+}
+
+static void forget_crashed(struct model_controller *c)
+{
 	memset(c->crashed, 0, sizeof(c->crashed));
 	c->n_crashed = 0;
 }
@@ -331,7 +335,7 @@ void model_grant(struct model *m, int key, uint64_t generation, int64_t now)
 	c->turn[b][c->n_turn[b] - 1] = namespace;
 	turns_update(m, model_controller_of(m, key));
 	if (c->pause == MODEL_PAUSE_THROTTLED)
-		pause_clear(c);
+		pause_end(c);
 	else if (c->pause != MODEL_PAUSE_NONE)
 		c->pause_until = now + c->pause_delay;
 }
@@ -366,30 +370,32 @@ static void pause_ended(struct model *m, int key, const struct model_done *d, in
 	case WIRE_OUTCOME_TIMEOUT:
 	case WIRE_OUTCOME_OOM_KILLED:
 		if (c->pause == MODEL_PAUSE_START)
-			pause_clear(c);
-		if (c->crashed[local] || c->n_crashed == 10)
-			break;
-		c->crashed[local] = true;
-		if (++c->n_crashed == 10 && c->pause == MODEL_PAUSE_NONE)
+			pause_end(c);
+		if (!c->crashed[local] && c->n_crashed < 10) {
+			c->crashed[local] = true;
+			c->n_crashed++;
+		}
+		if (c->n_crashed == 10 && c->pause == MODEL_PAUSE_NONE)
 			pause_begin(c, MODEL_PAUSE_CRASHES, 60 * NS_PER_S, now);
 		break;
 	case WIRE_OUTCOME_PROTOCOL_ERROR:
 		if (c->pause == MODEL_PAUSE_START)
-			pause_clear(c);
+			pause_end(c);
 		break;
 	case WIRE_OUTCOME_OK:
-		memset(c->crashed, 0, sizeof(c->crashed));
-		c->n_crashed = 0;
+		forget_crashed(c);
 		if (c->pause != MODEL_PAUSE_THROTTLED)
-			pause_clear(c);
+			pause_end(c);
 		break;
 	case WIRE_OUTCOME_TRANSIENT:
 	case WIRE_OUTCOME_NOT_READY:
 	case WIRE_OUTCOME_THROTTLED:
 	case WIRE_OUTCOME_CONFLICT:
 	case WIRE_OUTCOME_TERMINAL:
+		if (c->pause == MODEL_PAUSE_CRASHES)
+			forget_crashed(c);
 		if (c->pause == MODEL_PAUSE_START || c->pause == MODEL_PAUSE_CRASHES)
-			pause_clear(c);
+			pause_end(c);
 		if (until > now && (c->pause == MODEL_PAUSE_NONE || until > c->pause_until))
 			pause_begin(c, MODEL_PAUSE_THROTTLED, until - now, now);
 		break;
@@ -529,5 +535,6 @@ void model_clear(struct model *m, int key, int64_t now)
 
 void model_unpause(struct model *m, int controller)
 {
-	pause_clear(&m->controllers[controller]);
+	pause_end(&m->controllers[controller]);
+	forget_crashed(&m->controllers[controller]);
 }

@@ -193,6 +193,63 @@ Test(pause, a_success_in_between_forgets_the_crashes, .init = setup, .fini = tea
 	}
 }
 
+/* Another pause in between is no success, whichever way it ends. */
+Test(pause, crashes_before_and_after_another_pause_add_up, .init = setup, .fini = teardown)
+{
+	static const enum wire_outcome others[] = {WIRE_OUTCOME_THROTTLED, WIRE_OUTCOME_START_FAILED};
+	struct workqueue_rules rules = lib_rules();
+	rules.attempt.limits.base_delay = rules.attempt.limits.max_delay; /* those that crashed stay away */
+	for (size_t o = 0; o < ARRAY_SIZE(others); o++) {
+		char name[8];
+		workqueue_configure(&l.wq, l.c, &rules);
+		for (int i = 0; i < 10; i++) {
+			const struct shm_controller *row = store_controller(&l.store, l.c);
+			cr_assert(row->pause == SHM_PAUSE_NONE, "%d crashes around %s", i,
+				  wire_outcome_name((uint32_t)others[o]));
+			if (i == 5) {
+				struct wire_done done = {.outcome = (uint32_t)others[o],
+							 .requeue_after_ms = 1000,
+							 .pause_controller = true};
+				lib_add(&l, "other");
+				struct workqueue_grant g = lib_get(&l, "other");
+				lib_end(&l, &g, done);
+				cr_assert(row->pause != SHM_PAUSE_NONE);
+				lib_advance(&l, 1 * S);
+				lib_run(&l, "other", WIRE_OUTCOME_TRANSIENT);
+			}
+			snprintf(name, sizeof(name), "k%d", i);
+			lib_add(&l, name);
+			lib_run(&l, name, WIRE_OUTCOME_CRASHED);
+		}
+		cr_assert(store_controller(&l.store, l.c)->pause == SHM_PAUSE_CRASHES);
+		lib_done(&l);
+		lib_init(&l);
+	}
+}
+
+/* The tenth may crash while the controller is paused for another reason. */
+Test(pause, the_tenth_crash_during_another_pause_counts_after_it, .init = setup, .fini = teardown)
+{
+	struct workqueue_grant g[11];
+	char name[8];
+	for (int i = 0; i < 11; i++) {
+		snprintf(name, sizeof(name), "k%d", i);
+		lib_add(&l, name);
+		g[i] = lib_get(&l, name);
+	}
+	lib_end(&l, &g[10],
+		(struct wire_done){
+		    .outcome = WIRE_OUTCOME_THROTTLED, .requeue_after_ms = 1000, .pause_controller = true});
+	for (int i = 0; i < 10; i++)
+		lib_outcome(&l, &g[i], WIRE_OUTCOME_CRASHED);
+	cr_assert(store_controller(&l.store, l.c)->pause == SHM_PAUSE_THROTTLED);
+	lib_advance(&l, 1 * S);
+	lib_grant(&l, &g[0]);
+	cr_assert(store_controller(&l.store, l.c)->pause == SHM_PAUSE_NONE);
+	lib_outcome(&l, &g[0], WIRE_OUTCOME_CRASHED);
+	cr_assert(store_controller(&l.store, l.c)->pause == SHM_PAUSE_CRASHES);
+}
+
 Test(pause, one_key_that_crashes_ten_times_does_not_pause_the_controller, .init = setup, .fini = teardown)
 {
 	lib_add(&l, "a");

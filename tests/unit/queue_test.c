@@ -1,5 +1,5 @@
-/* The workqueue: named after what client-go's and controller-runtime's queues are tested for, and after what
- * they get wrong. */
+/* The workqueue: what it does beyond what others' do (queue_conformance_test.c has that): leases, outcomes, causes, controllers, a
+ * full region. */
 #include "queue_lib.h"
 
 static struct lib l;
@@ -12,58 +12,6 @@ static void teardown(void)
 	lib_done(&l);
 }
 TestSuite(queue, .init = setup, .fini = teardown);
-
-/* ---- the classic queue ---- */
-
-Test(queue, basic)
-{
-	struct workqueue_grant g;
-	cr_assert(!lib_grant(&l, &g));
-	cr_assert(lib_add(&l, "a") == SHM_STATE_READY);
-	g = lib_get(&l, "a");
-	cr_assert(span_is(g.namespace, "shop"));
-	cr_assert(lib_slot(&l, "a")->state == SHM_STATE_RUNNING);
-	cr_assert(lib_outcome(&l, &g, WIRE_OUTCOME_OK).to == SHM_STATE_NONE);
-	cr_assert(lib_slot(&l, "a") == NULL);
-	cr_assert(!lib_grant(&l, &g));
-}
-
-Test(queue, add_while_processing_runs_once_more_after_it)
-{
-	lib_add(&l, "a");
-	struct workqueue_grant g = lib_get(&l, "a"), again;
-	cr_assert(lib_add(&l, "a") == SHM_STATE_DIRTY);
-	cr_assert(lib_add(&l, "a") == SHM_STATE_DIRTY);
-	cr_assert(!lib_grant(&l, &again), "a leased key was granted a second time");
-	cr_assert(lib_outcome(&l, &g, WIRE_OUTCOME_OK).to == SHM_STATE_READY);
-	again = lib_get(&l, "a");
-	cr_assert(again.generation != g.generation);
-	lib_outcome(&l, &again, WIRE_OUTCOME_OK);
-	cr_assert(!lib_grant(&l, &again));
-}
-
-Test(queue, collapse)
-{
-	for (int i = 0; i < 5; i++)
-		lib_add(&l, "a");
-	cr_assert(index_ready_len(&l.wq.index, l.c) == 1);
-	lib_run(&l, "a", WIRE_OUTCOME_OK);
-	struct workqueue_grant g;
-	cr_assert(!lib_grant(&l, &g));
-}
-
-Test(queue, reinsert_goes_to_the_tail)
-{
-	lib_add(&l, "a");
-	struct workqueue_grant g = lib_get(&l, "a");
-	l.now += 1;
-	lib_add(&l, "a");
-	l.now += 1;
-	lib_add(&l, "b");
-	lib_outcome(&l, &g, WIRE_OUTCOME_OK);
-	lib_run(&l, "b", WIRE_OUTCOME_OK);
-	lib_run(&l, "a", WIRE_OUTCOME_OK);
-}
 
 Test(queue, first_in_first_out)
 {
@@ -127,55 +75,7 @@ Test(queue, max_concurrent_is_the_most_that_is_leased)
 	lib_get(&l, "c");
 }
 
-/* ---- delays ---- */
-
-Test(queue, requeue_after_waits_exactly_and_resets_the_backoff)
-{
-	lib_add(&l, "a");
-	lib_run(&l, "a", WIRE_OUTCOME_TRANSIENT);
-	lib_advance(&l, 1 * S);
-	struct workqueue_grant g = lib_get(&l, "a");
-	cr_assert(g.attempt == 1 && g.last_outcome == WIRE_OUTCOME_TRANSIENT && span_is(g.message, "why"));
-	struct workqueue_end end = lib_end(&l, &g, (struct wire_done){.requeue_after_ms = 30000});
-	cr_assert(end.to == SHM_STATE_WAITING && end.wait == SHM_WAIT_REQUEUE_AFTER && end.delay == 30 * S);
-	lib_advance(&l, 30 * S - 1);
-	cr_assert(!lib_grant(&l, &g));
-	lib_advance(&l, 1);
-	g = lib_get(&l, "a");
-	cr_assert(g.attempt == 0);
-	cr_assert(lib_outcome(&l, &g, WIRE_OUTCOME_TRANSIENT).delay == 5 * MS);
-}
-
-Test(queue, an_event_consumes_a_pending_requeue_after_and_the_key_runs_once)
-{
-	lib_add(&l, "a");
-	struct workqueue_grant g = lib_get(&l, "a");
-	lib_end(&l, &g, (struct wire_done){.requeue_after_ms = 30000});
-	l.now += 1 * S;
-	cr_assert(lib_add(&l, "a") == SHM_STATE_READY);
-	lib_run(&l, "a", WIRE_OUTCOME_OK);
-	lib_advance(&l, 100 * S);
-	cr_assert(!lib_grant(&l, &g), "the delayed entry of the classic queue ran a second time");
-}
-
-Test(queue, exponential_table)
-{
-	static const int64_t ms[] = {5,	    10,	    20,	    40,	    80,	     160,    320,
-				     640,   1280,   2560,   5120,   10240,   20480,  40960,
-				     81920, 163840, 327680, 655360, 1000000, 1000000};
-	lib_add(&l, "a");
-	for (size_t i = 0; i < ARRAY_SIZE(ms); i++) {
-		struct workqueue_end end = lib_run(&l, "a", WIRE_OUTCOME_TRANSIENT);
-		cr_assert(end.delay == ms[i] * MS, "failure %zu: %lld ms, wanted %lld", i + 1,
-			  (long long)(end.delay / MS), (long long)ms[i]);
-		cr_assert(end.attempt == i + 1);
-		lib_advance(&l, end.delay);
-	}
-	lib_run(&l, "a", WIRE_OUTCOME_OK);
-	lib_add(&l, "a");
-	cr_assert(lib_run(&l, "a", WIRE_OUTCOME_TRANSIENT).delay == 5 * MS,
-		  "success did not reset the backoff");
-}
+/* ---- outcomes and delays ---- */
 
 /* kubernetes/kubernetes issue 132805: events bypass the backoff, so it must not grow by attempts that never
  * waited. */
@@ -221,40 +121,6 @@ Test(queue, a_failure_of_a_dirty_key_runs_again_at_once)
 	lib_add(&l, "a");
 	cr_assert(lib_outcome(&l, &g, WIRE_OUTCOME_TRANSIENT).to == SHM_STATE_READY);
 	lib_get(&l, "a");
-}
-
-Test(queue, retry_after_lengthens_a_backoff_and_never_shortens_it)
-{
-	lib_add(&l, "a");
-	struct workqueue_grant g = lib_get(&l, "a");
-	struct workqueue_end end =
-	    lib_end(&l, &g, (struct wire_done){.outcome = WIRE_OUTCOME_TRANSIENT, .requeue_after_ms = 15000});
-	cr_assert(end.delay == 15 * S);
-	for (int i = 0; i < 14; i++) {
-		lib_advance(&l, end.delay);
-		end = lib_run(&l, "a", WIRE_OUTCOME_TRANSIENT);
-	}
-	lib_advance(&l, end.delay);
-	g = lib_get(&l, "a");
-	end =
-	    lib_end(&l, &g, (struct wire_done){.outcome = WIRE_OUTCOME_TRANSIENT, .requeue_after_ms = 1000});
-	cr_assert(end.delay > 100 * S);
-}
-
-Test(queue, requeue_is_rate_limited_and_no_failure)
-{
-	lib_add(&l, "a");
-	int64_t want = 5 * MS;
-	for (int i = 0; i < 4; i++, want *= 2) {
-		struct workqueue_grant g = lib_get(&l, "a");
-		cr_assert(g.attempt == 0);
-		struct workqueue_end end =
-		    lib_end(&l, &g, (struct wire_done){.requeue = true, .requeue_after_ms = -1});
-		cr_assert(end.wait == SHM_WAIT_REQUEUE && end.delay == want, "%lld", (long long)end.delay);
-		lib_advance(&l, end.delay);
-	}
-	const struct shm_controller *c = store_controller(&l.store, l.c);
-	cr_assert(c->counters.results[SHM_RESULT_REQUEUE] == 4 && c->counters.results[SHM_RESULT_ERROR] == 0);
 }
 
 Test(queue, not_ready_waits_a_minute_and_events_shorten_it)
@@ -314,50 +180,7 @@ Test(queue, conflict_is_short_and_capped)
 	}
 }
 
-Test(queue, terminal_is_not_requeued_and_an_event_runs_it)
-{
-	lib_add(&l, "a");
-	cr_assert(lib_run(&l, "a", WIRE_OUTCOME_TERMINAL).to == SHM_STATE_NONE);
-	lib_advance(&l, 10000 * S);
-	struct workqueue_grant g;
-	cr_assert(!lib_grant(&l, &g));
-	lib_add(&l, "a");
-	g = lib_get(&l, "a");
-	cr_assert(g.attempt == 0);
-	cr_assert(store_controller(&l.store, l.c)->counters.results[SHM_RESULT_ERROR] == 1);
-}
-
-Test(queue, deduping_the_earliest_time_wins)
-{
-	lib_add(&l, "a");
-	lib_add(&l, "b");
-	struct workqueue_grant a = lib_get(&l, "a"), b = lib_get(&l, "b");
-	lib_end(&l, &a, (struct wire_done){.requeue_after_ms = 2000});
-	lib_end(&l, &b, (struct wire_done){.requeue_after_ms = 1000});
-	cr_assert(workqueue_next(&l.wq, l.now) == l.now + 1 * S);
-	lib_advance(&l, 1 * S);
-	lib_run(&l, "b", WIRE_OUTCOME_OK);
-	lib_advance(&l, 1 * S);
-	lib_run(&l, "a", WIRE_OUTCOME_OK);
-}
-
 /* ---- the bucket ---- */
-
-Test(queue, bucket_limits_retries_of_all_keys_and_not_adds)
-{
-	struct workqueue_rules rules = lib_rules();
-	rules.attempt.limits.qps = 10;
-	rules.attempt.limits.burst = 3;
-	workqueue_configure(&l.wq, l.c, &rules);
-	char name[8];
-	int64_t want[] = {5 * MS, 5 * MS, 5 * MS, 100 * MS, 200 * MS};
-	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
-		snprintf(name, sizeof(name), "k%zu", i);
-		lib_add(&l, name);
-		int64_t delay = lib_run(&l, name, WIRE_OUTCOME_TRANSIENT).delay;
-		cr_assert(delay == want[i], "%zu: %lld ms", i, (long long)(delay / MS));
-	}
-}
 
 Test(queue, bucket_survives_a_restart)
 {

@@ -12,64 +12,25 @@ static void teardown(void)
 }
 TestSuite(timer, .init = setup, .fini = teardown);
 
-static enum shm_state after(const char *name, int64_t ms, enum wire_timer timer)
-{
-	struct wire_add_key key = lib_key(name, 0);
-	key.delay_ms = ms;
-	key.timer = (uint32_t)timer;
-	return lib_add_key(&l, key);
-}
-
 static enum shm_state cancel(const char *name)
 {
-	return after(name, 0, WIRE_TIMER_CANCEL);
-}
-
-static void expect_due_in(const char *name, int64_t delay)
-{
-	const struct shm_slot *s = lib_slot(&l, name);
-	cr_assert(s && s->state == SHM_STATE_WAITING && s->ready_at == l.now + delay, "due in %lld",
-		  s ? (long long)(s->ready_at - l.now) : -1);
-	cr_assert(workqueue_next(&l.wq, l.now) == l.now + delay, "the timers do not know of it");
-	struct workqueue_grant g;
-	lib_advance(&l, delay - 1);
-	cr_assert(!lib_grant(&l, &g), "it ran too early");
-	lib_advance(&l, 1);
-	lib_run(&l, name, WIRE_OUTCOME_OK);
-	lib_advance(&l, 1000000 * S);
-	cr_assert(!lib_grant(&l, &g), "it ran twice");
-}
-
-Test(timer, an_add_for_later_waits)
-{
-	cr_assert(after("a", 5000, WIRE_TIMER_EARLIEST) == SHM_STATE_WAITING);
-	cr_assert(lib_slot(&l, "a")->wait == SHM_WAIT_ADD_AFTER);
-	expect_due_in("a", 5 * S);
-}
-
-Test(timer, the_earliest_wins)
-{
-	after("a", 5000, WIRE_TIMER_EARLIEST);
-	after("a", 9000, WIRE_TIMER_EARLIEST);
-	after("a", 3000, WIRE_TIMER_EARLIEST);
-	cr_assert(lib_slot(&l, "a")->count == 3);
-	expect_due_in("a", 3 * S);
+	return lib_after(&l, name, 0, WIRE_TIMER_CANCEL);
 }
 
 Test(timer, a_replacement_moves_it_later_and_earlier)
 {
-	after("a", 5000, WIRE_TIMER_EARLIEST);
-	after("a", 9000, WIRE_TIMER_REPLACE);
-	expect_due_in("a", 9 * S);
-	after("a", 5000, WIRE_TIMER_EARLIEST);
-	after("a", 2000, WIRE_TIMER_REPLACE);
-	expect_due_in("a", 2 * S);
+	lib_after(&l, "a", 5000, WIRE_TIMER_EARLIEST);
+	lib_after(&l, "a", 9000, WIRE_TIMER_REPLACE);
+	lib_expect_due_in(&l, "a", 9 * S);
+	lib_after(&l, "a", 5000, WIRE_TIMER_EARLIEST);
+	lib_after(&l, "a", 2000, WIRE_TIMER_REPLACE);
+	lib_expect_due_in(&l, "a", 2 * S);
 }
 
 /* client-go issue 131: nothing could take a delayed add back. */
 Test(timer, a_cancelled_key_is_gone)
 {
-	after("a", 5000, WIRE_TIMER_EARLIEST);
+	lib_after(&l, "a", 5000, WIRE_TIMER_EARLIEST);
 	cr_assert(cancel("a") == SHM_STATE_NONE && lib_slot(&l, "a") == NULL);
 	cr_assert(cancel("a") == SHM_STATE_NONE);
 	lib_add(&l, "a");
@@ -86,7 +47,7 @@ Test(timer, a_cancel_takes_no_retry_no_event_and_no_quarantine_away)
 	for (size_t i = 0; i < ARRAY_SIZE(outcomes); i++) {
 		lib_add(&l, "a");
 		lib_run(&l, "a", outcomes[i]);
-		after("a", 1, WIRE_TIMER_EARLIEST);
+		lib_after(&l, "a", 1, WIRE_TIMER_EARLIEST);
 		cr_assert(cancel("a") == SHM_STATE_WAITING, "%s", wire_outcome_name((uint32_t)outcomes[i]));
 		lib_advance(&l, 1000000 * S);
 		lib_run(&l, "a", WIRE_OUTCOME_OK);
@@ -101,9 +62,9 @@ Test(timer, a_cancel_takes_no_retry_no_event_and_no_quarantine_away)
 
 Test(timer, an_event_consumes_it)
 {
-	after("a", 5000, WIRE_TIMER_EARLIEST);
+	lib_after(&l, "a", 5000, WIRE_TIMER_EARLIEST);
 	cr_assert(lib_add(&l, "a") == SHM_STATE_READY);
-	cr_assert(after("a", 9000, WIRE_TIMER_REPLACE) == SHM_STATE_READY, "an event was put off");
+	cr_assert(lib_after(&l, "a", 9000, WIRE_TIMER_REPLACE) == SHM_STATE_READY, "an event was put off");
 	lib_run(&l, "a", WIRE_OUTCOME_OK);
 	cr_assert(workqueue_next(&l.wq, l.now) == INT64_MAX);
 }
@@ -112,11 +73,11 @@ Test(timer, of_a_running_key_is_kept_until_it_is_done)
 {
 	lib_add(&l, "a");
 	struct workqueue_grant g = lib_get(&l, "a");
-	cr_assert(after("a", 5000, WIRE_TIMER_EARLIEST) == SHM_STATE_TIMED);
+	cr_assert(lib_after(&l, "a", 5000, WIRE_TIMER_EARLIEST) == SHM_STATE_TIMED);
 	lib_advance(&l, 1 * S);
 	lib_restart(&l);
 	cr_assert(lib_outcome(&l, &g, WIRE_OUTCOME_OK).to == SHM_STATE_WAITING);
-	expect_due_in("a", 4 * S);
+	lib_expect_due_in(&l, "a", 4 * S);
 }
 
 Test(timer, of_a_running_key_and_its_outcome_the_earlier_counts)
@@ -128,11 +89,11 @@ Test(timer, of_a_running_key_and_its_outcome_the_earlier_counts)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		lib_add(&l, "a");
 		struct workqueue_grant g = lib_get(&l, "a");
-		after("a", rows[i].timer, WIRE_TIMER_EARLIEST);
+		lib_after(&l, "a", rows[i].timer, WIRE_TIMER_EARLIEST);
 		struct workqueue_end end =
 		    lib_end(&l, &g, (struct wire_done){.requeue_after_ms = rows[i].requeue_after});
 		cr_assert(end.delay == rows[i].want && end.wait == rows[i].wait, "row %zu", i);
-		expect_due_in("a", rows[i].want);
+		lib_expect_due_in(&l, "a", rows[i].want);
 	}
 }
 
@@ -140,7 +101,7 @@ Test(timer, of_a_running_key_that_is_over_runs_at_once)
 {
 	lib_add(&l, "a");
 	struct workqueue_grant g = lib_get(&l, "a");
-	after("a", 1000, WIRE_TIMER_EARLIEST);
+	lib_after(&l, "a", 1000, WIRE_TIMER_EARLIEST);
 	lib_advance(&l, 2 * S);
 	cr_assert(lib_outcome(&l, &g, WIRE_OUTCOME_OK).to == SHM_STATE_READY);
 }
@@ -149,8 +110,8 @@ Test(timer, of_a_running_key_is_replaced_and_cancelled)
 {
 	lib_add(&l, "a");
 	struct workqueue_grant g = lib_get(&l, "a");
-	after("a", 5000, WIRE_TIMER_EARLIEST);
-	after("a", 9000, WIRE_TIMER_REPLACE);
+	lib_after(&l, "a", 5000, WIRE_TIMER_EARLIEST);
+	lib_after(&l, "a", 9000, WIRE_TIMER_REPLACE);
 	cr_assert(lib_slot(&l, "a")->ready_at == l.now + 9 * S);
 	cr_assert(cancel("a") == SHM_STATE_RUNNING);
 	cr_assert(lib_outcome(&l, &g, WIRE_OUTCOME_OK).to == SHM_STATE_NONE);
@@ -161,21 +122,21 @@ Test(timer, throttled_is_put_off_and_not_shortened_but_by_an_operator)
 	lib_add(&l, "a");
 	struct workqueue_grant g = lib_get(&l, "a");
 	lib_end(&l, &g, (struct wire_done){.outcome = WIRE_OUTCOME_THROTTLED, .requeue_after_ms = 20000});
-	after("a", 1000, WIRE_TIMER_EARLIEST);
-	after("a", 1000, WIRE_TIMER_REPLACE);
+	lib_after(&l, "a", 1000, WIRE_TIMER_EARLIEST);
+	lib_after(&l, "a", 1000, WIRE_TIMER_REPLACE);
 	cr_assert(lib_slot(&l, "a")->ready_at == l.now + 20 * S);
-	after("a", 30000, WIRE_TIMER_REPLACE);
+	lib_after(&l, "a", 30000, WIRE_TIMER_REPLACE);
 	cr_assert(lib_slot(&l, "a")->ready_at == l.now + 30 * S);
 	struct wire_add_key key = lib_key("a", 0);
 	key.cause = WIRE_CAUSE_OPERATOR;
 	key.delay_ms = 2000;
 	lib_add_key(&l, key);
-	expect_due_in("a", 2 * S);
+	lib_expect_due_in(&l, "a", 2 * S);
 }
 
 Test(timer, the_longest_delay_does_not_overflow)
 {
 	l.now = INT64_C(300000000) * S;
-	after("a", WIRE_DELAY_MS_MOST, WIRE_TIMER_EARLIEST);
+	lib_after(&l, "a", WIRE_DELAY_MS_MOST, WIRE_TIMER_EARLIEST);
 	cr_assert(lib_slot(&l, "a")->ready_at == l.now + WIRE_DELAY_MS_MOST * MS);
 }
