@@ -28,6 +28,8 @@ static void system_folders(struct program *p, int argc, char **argv)
 		p->region_dir = "/dev/shm/reconciled";
 }
 
+enum { ANSWER_MS = 5000 };
+
 void ctl_options(struct ctl *c, const struct ctl_command *self, const struct program_option *own,
 		 bool with_output, int argc, char **argv)
 {
@@ -49,6 +51,7 @@ void ctl_options(struct ctl *c, const struct ctl_command *self, const struct pro
 	if (strcmp(output, "json") != 0 && strcmp(output, "table") != 0)
 		ctl_usage(self, "--output is table or json, not %s", output);
 	c->json = strcmp(output, "json") == 0;
+	c->answer_ms = ANSWER_MS;
 	if (self->run != up_run) /* which makes its own */
 		system_folders(&c->program, argc, argv);
 }
@@ -91,17 +94,15 @@ int ctl_status(const struct ctl *c, struct json **ret, struct err *err)
 	return rc;
 }
 
-enum { ANSWER_MS = 5000 };
-
 /* One message and its decoded answer; a refusal is an error that says why. */
-static int exchange(struct transport_client *client, const struct wire *request, struct wire *ret,
-		    struct err *err)
+static int exchange(struct transport_client *client, int answer_ms, const struct wire *request,
+		    struct wire *ret, struct err *err)
 {
 	_cleanup_(buf_done) struct buf bytes = {0}, answer = {0};
 	struct wire decoded = {0};
 	int rc = wire_encode(request, &bytes, err);
 	if (rc == 0)
-		rc = transport_call(client, buf_span(&bytes), ANSWER_MS, &answer, err);
+		rc = transport_call(client, buf_span(&bytes), answer_ms, &answer, err);
 	if (rc == 0)
 		rc = wire_decode(buf_span(&answer), &decoded, err);
 	if (rc == 0 && decoded.type == WIRE_TYPE_REFUSED) {
@@ -135,11 +136,11 @@ int ctl_ask(const struct ctl *c, const struct wire *request, enum wire_type want
 	rc = transport_dial(path, &client, err);
 	if (rc < 0)
 		return rc;
-	rc = exchange(client, &hello, &answer, err);
+	rc = exchange(client, c->answer_ms, &hello, &answer, err);
 	wire_done(&answer);
 	answer = (struct wire){0};
 	if (rc == 0)
-		rc = exchange(client, request, &answer, err);
+		rc = exchange(client, c->answer_ms, request, &answer, err);
 	if (rc == 0 && answer.type != wanted) {
 		rc = err_set(err, -EPROTO, "the broker gave a strange answer: %s",
 			     wire_type_name(answer.type));

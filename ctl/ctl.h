@@ -28,8 +28,9 @@ CTL_RUN(raw_run);
 
 struct ctl {
 	struct program program;
-	bool json; /* -o json */
-	int first; /* argv[first]: the first argument that is no option */
+	bool json;     /* -o json */
+	int first;     /* argv[first]: the first argument that is no option */
+	int answer_ms; /* how long the broker may take */
 };
 /* The common options and -o; own as for program_options (NULL-named end), may be NULL. An ordinary user's
  * empty folders give way to those of the system's services, unless they are named. Exits on --help, --version

@@ -2,6 +2,7 @@
 #include "ctl.h"
 #include "key_name.h"
 #include "queue_view.h"
+#include "who.h"
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -9,7 +10,19 @@ struct history {
 	struct queue_happened *at;
 	size_t count;
 	int64_t since; /* queue_history_since() */
+	struct who who;
 };
+
+static const char *granted_to(const struct history *h, size_t i)
+{
+	const struct shm_history *e = &h->at[i].entry;
+	return e->happened == SHM_HAPPENED_GRANTED ? who_was(&h->who, e->pid, e->at) : NULL;
+}
+
+static const char *leased_to(const struct history *h, const struct queue_key *k)
+{
+	return SHM_LEASED(k->state) ? who_was(&h->who, k->detail.host_pid, k->detail.granted_at) : NULL;
+}
 
 /* The ring itself is the bound. */
 static int history_add(void *ctx, const struct queue_happened *entry)
@@ -38,16 +51,17 @@ static void print_pending(const struct queue_key *k, int64_t now, struct buf *ou
 	buf_putc(out, '\n');
 }
 
-static void print_lease(const struct queue_key *k, int64_t now, struct buf *out)
+static void print_lease(const struct queue_key *k, const char *worker, int64_t now, struct buf *out)
 {
 	const struct shm_detail *d = &k->detail;
 	char since[32], deadline[32], end[32];
 	buf_printf(out,
-		   "lease:      generation %" PRIu64 ", process %" PRIu32 " (jail %" PRIu32
+		   "lease:      generation %" PRIu64 ", %s%sprocess %" PRIu32 " (jail %" PRIu32
 		   "), granted %s ago, deadline in %s, ends in "
 		   "%s\n",
-		   d->generation, d->host_pid, d->jail_pid, age(now, d->granted_at, since),
-		   age(d->deadline, now, deadline), age(d->lease_end, now, end));
+		   d->generation, worker ? worker : "", worker ? ", " : "", d->host_pid, d->jail_pid,
+		   age(now, d->granted_at, since), age(d->deadline, now, deadline),
+		   age(d->lease_end, now, end));
 	buf_puts(out, "  because:  ");
 	view_cause(&k->lease_first, out);
 	if (d->lease_count > 1) {
@@ -97,7 +111,7 @@ static void print_text(const char *name, const struct queue_key *k, const struct
 		if (k->pending && k->state != SHM_STATE_QUARANTINED)
 			print_pending(k, now, out);
 		if (SHM_LEASED(k->state))
-			print_lease(k, now, out);
+			print_lease(k, leased_to(h, k), now, out);
 		if (k->record.attempted)
 			print_last(k, now, out);
 	} else {
@@ -117,7 +131,7 @@ static void print_text(const char *name, const struct queue_key *k, const struct
 			buf_puts(out,
 				 "              ...  something is missing here: it was lost with a broker\n");
 		_cleanup_(buf_done) struct buf line = {0};
-		view_happened(&h->at[i], &line);
+		view_happened(&h->at[i], granted_to(h, i), &line);
 		buf_printf(out, "  %10s ago  ", age(now, h->at[i].entry.at, ago));
 		printable(out, buf_str(&line));
 		buf_putc(out, '\n');
@@ -128,23 +142,19 @@ static void print_json(const struct queue_key *k, const struct history *h, int64
 {
 	buf_puts(out, "{\"key\":");
 	if (k)
-		view_key_json(k, now, out);
+		view_key_json(k, leased_to(h, k), now, out);
 	else
 		buf_puts(out, "null");
-	buf_puts(out, ",\"historyCompleteSince\":");
-	if (h->since == 0)
-		buf_puts(out, "\"start\"");
-	else if (h->since == INT64_MAX)
-		buf_puts(out, "null");
-	else
-		view_time_json(h->since, now, out);
+	buf_printf(out,
+		   ",\"historyComplete\":%s,\"historyCompleteSince\":", h->since == 0 ? "true" : "false");
+	view_time_json(h->since == INT64_MAX ? 0 : h->since, now, out);
 	size_t gaps = 0;
 	for (size_t i = 0; i < h->count; i++)
 		gaps += gap_before(h, i);
 	buf_printf(out, ",\"historyGaps\":%zu,\"history\":[", gaps);
 	for (size_t i = 0; i < h->count; i++) {
 		buf_puts(out, i ? ",\n" : "\n");
-		view_happened_json(&h->at[i], now, out);
+		view_happened_json(&h->at[i], granted_to(h, i), now, out);
 	}
 	buf_puts(out, "]}\n");
 }
@@ -168,6 +178,7 @@ CTL_RUN(explain_run)
 	int rc = queue_find(q, name.controller, name.namespace, name.name, key);
 	h.since = queue_history_since(q);
 	queue_history(q, name.controller, name.namespace, name.name, history_add, &h);
+	who_ask(&c, &h.who);
 	int64_t now = clock_boottime_ns();
 	const struct queue_key *found = rc == 0 ? key : NULL;
 	if (c.json)
@@ -181,6 +192,7 @@ CTL_RUN(explain_run)
 	if (!known)
 		fprintf(stderr, "reconcilectl explain: nothing is known about %s%s\n", argv[c.first],
 			rc == -EAGAIN || rc == -EPROTO ? ", but a part of the region could not be read" : "");
+	who_done(&h.who);
 	free(h.at);
 	queue_close(q);
 	return known ? EXIT_SUCCESS : EXIT_FAILURE;

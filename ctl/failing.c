@@ -85,7 +85,7 @@ void failing_json(const struct failing *f, int64_t now, struct buf *out)
 	buf_printf(out, "{\"total\":%zu,\"keys\":[", f->total);
 	for (size_t i = 0; i < f->count; i++) {
 		buf_puts(out, i ? ",\n" : "\n");
-		view_key_json(f->list[i], now, out);
+		view_key_json(f->list[i], NULL, now, out);
 	}
 	buf_puts(out, "]}");
 }

@@ -74,7 +74,7 @@ static int list(const struct ctl *c, const struct ctl_command *self, const char 
 		buf_puts(&out, "[");
 		for (size_t i = 0; i < n; i++) {
 			buf_puts(&out, i ? ",\n" : "");
-			view_key_json(keys[i], now, &out);
+			view_key_json(keys[i], NULL, now, &out);
 		}
 		buf_puts(&out, "]\n");
 	} else {

@@ -134,7 +134,7 @@ static void print_json(struct queue_reader *q, struct queue_key *const *list, si
 	buf_puts(out, "],\"keys\":[");
 	for (size_t i = 0; i < n; i++) {
 		buf_puts(out, i ? ",\n" : "\n");
-		view_key_json(list[i], now, out);
+		view_key_json(list[i], NULL, now, out);
 	}
 	buf_puts(out, "]}\n");
 }

@@ -75,11 +75,20 @@ static void cause_json(const struct queue_cause *c, struct buf *out)
 	buf_putc(out, '}');
 }
 
-static void lease_json(const struct queue_key *k, int64_t now, struct buf *out)
+static void instance_json(const char *worker, struct buf *out)
+{
+	if (worker)
+		text_json("instance", worker, out);
+	else
+		buf_puts(out, ",\"instance\":null");
+}
+
+static void lease_json(const struct queue_key *k, const char *worker, int64_t now, struct buf *out)
 {
 	const struct shm_detail *d = &k->detail;
 	buf_printf(out, ",\"lease\":{\"generation\":%" PRIu64 ",\"pid\":%" PRIu32 ",\"jailPid\":%" PRIu32,
 		   d->generation, d->host_pid, d->jail_pid);
+	instance_json(worker, out);
 	time_json("since", d->granted_at, now, out);
 	time_json("deadline", d->deadline, now, out);
 	time_json("end", d->lease_end, now, out);
@@ -104,7 +113,7 @@ static void failures_json(const struct shm_record *r, struct buf *out)
 	buf_putc(out, '}');
 }
 
-void view_key_json(const struct queue_key *k, int64_t now, struct buf *out)
+void view_key_json(const struct queue_key *k, const char *worker, int64_t now, struct buf *out)
 {
 	bool running = SHM_LEASED(k->state);
 	bool until = k->state == SHM_STATE_WAITING || k->state == SHM_STATE_QUARANTINED;
@@ -125,7 +134,7 @@ void view_key_json(const struct queue_key *k, int64_t now, struct buf *out)
 		buf_putc(out, '}');
 	}
 	if (running)
-		lease_json(k, now, out);
+		lease_json(k, worker, now, out);
 	buf_printf(out, ",\"attempt\":%" PRIu32, k->record.attempt);
 	if (k->record.attempted) {
 		text_json("lastOutcome", wire_outcome_name(k->record.last_outcome), out);
@@ -138,7 +147,7 @@ void view_key_json(const struct queue_key *k, int64_t now, struct buf *out)
 	buf_putc(out, '}');
 }
 
-void view_happened(const struct queue_happened *e, struct buf *out)
+void view_happened(const struct queue_happened *e, const char *worker, struct buf *out)
 {
 	const struct shm_history *h = &e->entry;
 	char text[32];
@@ -149,8 +158,8 @@ void view_happened(const struct queue_happened *e, struct buf *out)
 		buf_printf(out, " %s after %s", wire_outcome_name(h->outcome),
 			   short_duration((int64_t)h->duration_us * NS_PER_US, text));
 	if (h->happened == SHM_HAPPENED_GRANTED)
-		buf_printf(out, " to process %" PRIu32 " after %s in the queue", h->pid,
-			   short_duration(h->delay, text));
+		buf_printf(out, " to %s%sprocess %" PRIu32 " after %s in the queue", worker ? worker : "",
+			   worker ? ", " : "", h->pid, short_duration(h->delay, text));
 	if (h->happened == SHM_HAPPENED_GRANTED && h->count > 1)
 		buf_printf(out, ", %u events, last %s", h->count, wire_cause_name(h->ends >> 4));
 	if (added)
@@ -164,7 +173,7 @@ void view_happened(const struct queue_happened *e, struct buf *out)
 		buf_printf(out, " for %s", short_duration(h->delay, text));
 }
 
-void view_happened_json(const struct queue_happened *e, int64_t now, struct buf *out)
+void view_happened_json(const struct queue_happened *e, const char *worker, int64_t now, struct buf *out)
 {
 	const struct shm_history *h = &e->entry;
 	buf_puts(out, "{\"time\":");
@@ -178,8 +187,10 @@ void view_happened_json(const struct queue_happened *e, int64_t now, struct buf 
 	}
 	if (h->happened == SHM_HAPPENED_ADDED || h->happened == SHM_HAPPENED_MERGED)
 		text_json("event", wire_cause_name(h->ends & 15), out);
-	if (h->happened == SHM_HAPPENED_GRANTED)
+	if (h->happened == SHM_HAPPENED_GRANTED) {
 		buf_printf(out, ",\"pid\":%" PRIu32 ",\"adds\":%u", h->pid, h->count);
+		instance_json(worker, out);
+	}
 	if (h->to == SHM_STATE_WAITING)
 		text_json("wait", shm_wait_name(h->wait), out);
 	buf_printf(out,

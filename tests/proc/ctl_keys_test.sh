@@ -126,10 +126,16 @@ check "and shows the region" says "$FOLDER/out" "The broker lives but does not a
 check "queue goes on" status_is 0 r queue
 check "explain goes on" status_is 0 r explain moody/default/later
 check "with its history" says "$FOLDER/out" "complete since the region was made"
-check "to whom it was granted" says "$FOLDER/out" "granted to process "
-check "in JSON" [ "$(r explain moody/default/later -o json | jq -r '[.historyCompleteSince, .historyGaps] | join(" ")')" = "start 0" ]
+check "to which process it was granted" says "$FOLDER/out" "granted to process "
+check "in JSON" [ "$(r explain moody/default/later -o json | jq -c '[.historyComplete, .historyCompleteSince, .historyGaps]')" = "[true,null,0]" ]
+instances() { r explain moody/default/later -o json 2>/dev/null | jq -c '[.history[] | select(.happened == "granted").instance] | unique'; }
+check "whose name is not known then" [ "$(instances)" = "[null]" ]
 check "what is left of it when nobody runs" sh -c "\"$ctl\" explain moody/default/fail --region-dir $FOLDER/older --runtime-dir $FOLDER/run 2>&1 | grep -q 'done Transient'"
 kill -CONT "$broker"
+named() { [ "$(instances)" = '["moody.1"]' ]; }
+check "the broker knows to whom" within 20 named
+r explain moody/default/later >"$FOLDER/out"
+check "which people see" says "$FOLDER/out" "granted to moody.1, process "
 kill $UP
 wait $UP
 UP=
@@ -137,6 +143,7 @@ check "status without a broker fails" status_is 1 r status
 check "and shows what is left" says "$FOLDER/out" "There is no broker. The region of the last one holds:"
 check "with the key" grep -q "^moody *0 *1 *0 *0" "$FOLDER/out"
 check "explain reads what is left" status_is 0 r explain moody/default/later
+check "to nobody that is known" [ "$(instances)" = "[null]" ]
 check "and says that nobody has it" says "$FOLDER/err" "no broker has this region now"
 check "status -o json is JSON all the same" sh -c "\"$ctl\" status -o json $here 2>/dev/null | jq -e '.broker == false' >/dev/null"
 check_result

@@ -80,19 +80,22 @@ Test(view, json_of_every_state_is_json)
 		k.record.outcomes[WIRE_OUTCOME_CRASHED] = 2;
 		snprintf(k.reason, sizeof(k.reason), "SIGSEGV");
 		snprintf(k.message, sizeof(k.message), "a \"quoted\"\nmessage\x1B");
-		view_key_json(&k, NOW, &b);
+		view_key_json(&k, SHM_LEASED(s) ? "website.1" : NULL, NOW, &b);
 		cr_assert_eq(json_parse(buf_span(&b), &j, &err), 0, "%s\n%s", err.text, buf_str(&b));
 		cr_expect_str_eq(json_text(json_member(j, "state")), shm_state_name((uint32_t)s));
 		cr_expect_str_eq(json_text(json_member(j, "lastOutcome")), "Crashed");
 		cr_expect_str_eq(json_text(json_member(j, "message")), "a \"quoted\"\nmessage\x1B");
-		cr_expect_eq(json_member(j, "lease") != NULL, SHM_LEASED(s));
+		const struct json *lease = json_member(j, "lease");
+		cr_expect_eq(lease != NULL, SHM_LEASED(s));
+		if (lease)
+			cr_expect_str_eq(json_text(json_member(lease, "instance")), "website.1");
 		cr_expect_eq(json_member(j, "pending") != NULL, s != SHM_STATE_RUNNING);
 		json_free(j);
 		buf_done(&b);
 	}
 }
 
-static void happened_is(struct shm_history entry, const char *text, const char *want)
+static void happened_to(struct shm_history entry, const char *worker, const char *text, const char *want)
 {
 	struct queue_happened h = {.entry = entry};
 	struct buf b = {0};
@@ -100,13 +103,22 @@ static void happened_is(struct shm_history entry, const char *text, const char *
 	struct err err = {0};
 	snprintf(h.text, sizeof(h.text), "%s", text);
 	h.entry.at = NOW;
-	view_happened(&h, &b);
+	view_happened(&h, worker, &b);
 	cr_expect_str_eq(buf_str(&b), want);
 	buf_reset(&b);
-	view_happened_json(&h, NOW, &b);
+	view_happened_json(&h, worker, NOW, &b);
 	cr_expect_eq(json_parse(buf_span(&b), &j, &err), 0, "%s", err.text);
+	const struct json *instance = json_member(j, "instance");
+	cr_expect_eq(instance != NULL, entry.happened == SHM_HAPPENED_GRANTED);
+	if (worker)
+		cr_expect_str_eq(json_text(instance), worker);
 	json_free(j);
 	buf_done(&b);
+}
+
+static void happened_is(struct shm_history entry, const char *text, const char *want)
+{
+	happened_to(entry, NULL, text, want);
 }
 
 Test(view, what_happened)
@@ -128,6 +140,11 @@ Test(view, what_happened)
 					 .pid = 4711,
 					 .delay = 5 * NS_PER_MS},
 		    "", "granted to process 4711 after 5ms in the queue, 3 events, last OPERATOR -> RUNNING");
+	happened_to((struct shm_history){.happened = SHM_HAPPENED_GRANTED,
+					 .to = SHM_STATE_RUNNING,
+					 .pid = 4711,
+					 .delay = 5 * NS_PER_MS},
+		    "website.1", "", "granted to website.1, process 4711 after 5ms in the queue -> RUNNING");
 	happened_is((struct shm_history){.happened = SHM_HAPPENED_DONE,
 					 .to = SHM_STATE_WAITING,
 					 .wait = SHM_WAIT_BACKOFF,
