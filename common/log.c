@@ -330,9 +330,14 @@ static int write_journal(enum log_level level, const char *message, const struct
 	return sd_journal_sendv(iov, n);
 }
 
+bool log_is_on(enum log_level level)
+{
+	return level <= threshold;
+}
+
 void log_write(enum log_level level, const char *message, const struct log_field *fields)
 {
-	if (level > threshold)
+	if (!log_is_on(level))
 		return;
 	int saved = errno;
 	if (to_journal && write_journal(level, message, fields) >= 0) {

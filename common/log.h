@@ -30,12 +30,19 @@ void log_init(const char *program, enum log_level level, enum log_format format)
 /* "error", "warning", "info", "debug" / "auto", "text", "json". Returns false on any other word. */
 bool log_level_parse(const char *word, enum log_level *ret);
 bool log_format_parse(const char *word, enum log_format *ret);
+bool log_is_on(enum log_level level); /* is a line of this level written? */
 void log_write(enum log_level level, const char *message, const struct log_field *fields);
 uint64_t log_lost(void);
 
+/* The fields of a line that is not written are not evaluated: a debug line costs nothing where it is off. */
 #define log_at(level, message, ...)                                                                          \
-	log_write(level, message,                                                                            \
-		  (const struct log_field[]){__VA_ARGS__ __VA_OPT__(, ){NULL, LOG_STRING, NULL, 0}})
+	({                                                                                                   \
+		enum log_level log_level_ = (level);                                                         \
+		if (log_is_on(log_level_))                                                                   \
+			log_write(log_level_, message,                                                       \
+				  (const struct log_field[]){                                                \
+				      __VA_ARGS__ __VA_OPT__(, ){NULL, LOG_STRING, NULL, 0}});               \
+	})
 #define log_error(message, ...)	  log_at(LOG_LEVEL_ERROR, message, __VA_ARGS__)
 #define log_warning(message, ...) log_at(LOG_LEVEL_WARNING, message, __VA_ARGS__)
 #define log_info(message, ...)	  log_at(LOG_LEVEL_INFO, message, __VA_ARGS__)

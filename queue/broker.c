@@ -44,6 +44,11 @@ static int check_space(const char *dir, const char *path, uint64_t budget, struc
 	return 0;
 }
 
+static uint64_t seed(void)
+{
+	return random_below(UINT64_MAX - 1) + 1;
+}
+
 static int open_region(struct broker *b, const char *path, uint64_t budget, enum region_state *ret_state,
 		       struct err *err)
 {
@@ -59,15 +64,11 @@ static int open_region(struct broker *b, const char *path, uint64_t budget, enum
 	    .allocated = atomic_load_explicit(&h->allocated, memory_order_relaxed),
 	    .limit = h->max_size,
 	    .reserve = MAX(MIN(h->max_size / 16, RESERVE_MOST), 4 * (uint64_t)SHM_BLOCK),
+	    .hash_seed = seed(), /* a region that is there keeps the one in its header */
 	    .grow = grow_region,
 	    .grow_ctx = &b->region,
 	};
 	return 0;
-}
-
-static uint64_t seed(void)
-{
-	return random_below(UINT64_MAX - 1) + 1;
 }
 
 static int recover(struct broker *b, struct err *err)

@@ -6,8 +6,13 @@ const char *broker_key(const struct broker *b, uint64_t slot, char text[KEY_MAX_
 {
 	struct span namespace, name;
 	store_key(&b->store, store_slot(&b->store, (uint32_t)slot), &namespace, &name);
-	snprintf(text, KEY_MAX_LEN + 1, SPAN_FMT "%s" SPAN_FMT, SPAN_ARG(namespace), namespace.len ? "/" : "",
-		 SPAN_ARG(name));
+	char *at = text;
+	if (namespace.len) {
+		at = mempcpy(at, namespace.at, MIN(namespace.len, (size_t)NAMESPACE_MAX_LEN));
+		*at++ = '/';
+	}
+	at = mempcpy(at, name.at, MIN(name.len, (size_t)NAME_MAX_LEN));
+	*at = '\0';
 	return text;
 }
 

@@ -18,9 +18,11 @@ struct leases {
 	struct procs *procs;
 	struct lease *at;
 	size_t len, cap;
+	uint32_t *of_slot; /* its place in `at` + 1; 0: none */
+	uint32_t slots;	   /* of of_slot: up to the last slot that had a lease */
 };
 
-/* Takes a reference of each process. */
+/* Takes a reference of each process. The slot has no lease yet. */
 void lease_add(struct leases *ls, uint32_t slot, uint64_t generation, struct proc *host, struct proc *jail);
 /* All leases of a recovered region: their processes are opened again. A process that is gone is dead at once
  * (lease_next_dead). */
@@ -34,3 +36,4 @@ struct lease *lease_next_dead(struct leases *ls);
 void lease_kill_orphans(struct leases *ls, const struct proc *host);
 /* It has ended; gives the references back. Pointers to other leases are no longer valid. */
 void lease_remove(struct leases *ls, struct lease *l);
+void leases_done(struct leases *ls); /* frees what is left */

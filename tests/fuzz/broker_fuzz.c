@@ -289,6 +289,8 @@ static void check_leases(void)
 		const struct lease *l = &b->leases.at[i];
 		FUZZ_CHECK(workqueue_lease(&b->wq, l->slot, l->generation),
 			   "the region has no lease of slot %u", l->slot);
+		FUZZ_CHECK(lease_find(&f.b.leases, l->slot) == l, "the lease of slot %u is not found",
+			   l->slot);
 		for (size_t k = 0; k < i; k++)
 			FUZZ_CHECK(b->leases.at[k].slot != l->slot && b->leases.at[k].host != l->host,
 				   "slot %u: its key or its host has two leases", l->slot);
@@ -476,11 +478,9 @@ static void end(void)
 	for (size_t i = 0; i < PEERS; i++)
 		gone(&f.peers[i]);
 	FUZZ_CHECK(fake_answers.tokens == 0, "%zu requests were never answered", fake_answers.tokens);
-	while (b->leases.len)
-		lease_remove(&b->leases, &b->leases.at[0]);
+	leases_done(&b->leases);
 	roster_done(&b->roster);
 	FUZZ_CHECK(!b->procs.list && !b->peers.list, "somebody is still known");
-	free(b->leases.at);
 	lead_done(&b->lead);
 	b->reports.len = 0;
 	buf_done(&b->out);

@@ -45,6 +45,25 @@ Test(log, text_line)
 	cr_assert_str_eq(line + 23, "Z info reconciled-test key granted controller=website slot=12\n");
 }
 
+static int asked;
+
+static int ask(void)
+{
+	return ++asked;
+}
+
+Test(log, the_fields_of_a_line_that_is_not_written_are_not_evaluated)
+{
+	begin(LOG_FORMAT_TEXT);
+	asked = 0;
+	log_debug("m", LOG_I("n", ask()));
+	int of_debug = asked;
+	log_info("m", LOG_I("n", ask()));
+	cr_assert_str_eq(end() + 23, "Z info reconciled-test m n=1\n");
+	cr_assert_eq(of_debug, 0);
+	cr_assert_eq(asked, 1);
+}
+
 Test(log, values_that_need_it_are_quoted)
 {
 	static const struct {
