@@ -271,7 +271,8 @@ static int call_of_32_bits(void) /* another table: another filter? */
 		_exit(0);
 	}
 	waitpid(p, &status, 0);
-	return WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS ? -1 : 0;
+	/* SIGSEGV: this kernel has no such entry at all (CONFIG_IA32_EMULATION, ia32_emulation=off). */
+	return WIFSIGNALED(status) && (WTERMSIG(status) == SIGSYS || WTERMSIG(status) == SIGSEGV) ? -1 : 0;
 #else
 	return -1;
 #endif
