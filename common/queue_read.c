@@ -87,6 +87,9 @@ uint64_t shm_queue_layout_hash(void)
 	    AT(shm_detail, granted_at),
 	    AT(shm_detail, deadline),
 	    AT(shm_detail, lease_end),
+	    AT(shm_detail, events),
+	    AT(shm_detail, timer),
+	    sizeof(struct shm_event),
 	    AT(shm_detail, host_pid),
 	    AT(shm_detail, jail_pid),
 	    AT(shm_detail, host_start),
@@ -396,7 +399,7 @@ static int copy_slot(struct queue_reader *q, const struct shm_slot *s, struct qu
 		return -EPROTO;
 	ret->state = s->state;
 	ret->wait = s->wait;
-	ret->pending = s->state != SHM_STATE_RUNNING;
+	ret->pending = s->state != SHM_STATE_RUNNING && s->state != SHM_STATE_SETTLING;
 	ret->ready_at = s->ready_at;
 	ret->added_at = s->added * SHM_ADDED_UNIT;
 	ret->priority = s->priority;

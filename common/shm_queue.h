@@ -33,7 +33,8 @@
 
 /* ---- words ---- */
 
-/* The life of a key. DIRTY is RUNNING with a pending part, TIMED with one for a later time; both are shown as RUNNING. */
+/* The life of a key. DIRTY and SETTLING_DIRTY are RUNNING and SETTLING with a pending part, TIMED is RUNNING with one for a later time; they
+ * are shown so. */
 /* clang-format off */
 #define SHM_STATES(X)                 \
 	X(NONE, "(none)")             \
@@ -42,7 +43,9 @@
 	X(RUNNING, "RUNNING")         \
 	X(DIRTY, "RUNNING")           \
 	X(TIMED, "RUNNING")           \
-	X(QUARANTINED, "QUARANTINED")
+	X(QUARANTINED, "QUARANTINED") \
+	X(SETTLING, "SETTLING")       \
+	X(SETTLING_DIRTY, "SETTLING")
 /* clang-format on */
 enum shm_state {
 #define X(NAME, text) SHM_STATE_##NAME,
@@ -66,6 +69,8 @@ enum shm_state {
 /* Of a slot's state: has somebody the key? */
 #define SHM_LEASED(state)                                                                                    \
 	((state) == SHM_STATE_RUNNING || (state) == SHM_STATE_DIRTY || (state) == SHM_STATE_TIMED)
+/* Is it held until the watch shows what its attempt wrote? */
+#define SHM_SETTLES(state) ((state) == SHM_STATE_SETTLING || (state) == SHM_STATE_SETTLING_DIRTY)
 
 enum shm_wait {
 #define X(NAME, text) SHM_WAIT_##NAME,
@@ -133,6 +138,7 @@ enum shm_block {
 	X(CLEARED, "quarantine left") \
 	X(DROPPED, "dropped")         \
 	X(CANCELLED, "cancelled")     \
+	X(SETTLED, "settled")         \
 	X(TEXT, "(text)")
 /* clang-format on */
 enum shm_happened {
@@ -149,6 +155,7 @@ enum shm_happened {
 #define SHM_SLOT_CHANGED                                                                                     \
 	1u /* an add of the pending part said that the key's own object changed, or came from an operator */
 #define SHM_SLOT_ADDED 2u /* the add that made it is not in the counters yet: see `uncounted` */
+#define SHM_SLOT_NEWS  4u /* DIRTY: an add of the pending part is none of those in detail.events */
 
 /* What an add changes that merges into a key without moving it: one word, so that it is one store. */
 struct shm_pending {
@@ -160,7 +167,7 @@ struct shm_pending {
 	 * one of SHM_SLOT_ADDED. */
 	uint8_t uncounted;
 	uint8_t state; /* enum shm_state; NONE: free, and nothing else in the slot means anything */
-	uint8_t wait;  /* enum shm_wait, of a WAITING key */
+	uint8_t wait;  /* enum shm_wait, of a WAITING key, or of a SETTLING one that will be */
 };
 
 #define SHM_ADDED_UNIT (NS_PER_S / 10)
@@ -176,7 +183,7 @@ struct shm_slot {
 			uint8_t causes, ends, flags, uncounted, state, wait;
 		};
 	};
-	/* READY: since; WAITING and QUARANTINED: until; DIRTY: when the pending part was added; TIMED: until */
+	/* READY: since; WAITING and QUARANTINED: until; SETTLING: until, if wait says so; DIRTY: when the pending part was added; TIMED: until */
 	int64_t ready_at;
 	int32_t priority;	 /* pending part; RUNNING: what it was granted with */
 	uint32_t added;		 /* pending part: its first add, in SHM_ADDED_UNIT (1/10 s: 13 years) */
@@ -199,6 +206,15 @@ struct shm_namespace {
 _Static_assert(sizeof(struct shm_namespace) == 64, "a namespace is one cache line");
 #define SHM_NAMESPACES_PER_BLOCK (SHM_BLOCK / sizeof(struct shm_namespace))
 
+/* An event of an object, as ADD and DONE name it. In detail.events: a text of these. */
+struct shm_event {
+	uint32_t table;
+	uint16_t stream, own; /* own: of a write, as in DONE */
+	uint64_t resource_version;
+};
+_Static_assert(sizeof(struct shm_event) == 16, "shared layout");
+#define SHM_EVENTS_MAX 64u /* of a DONE */
+
 /* An object that caused an add, when it is not the key's own: a text "kind\0namespace\0name". 0: none. */
 struct shm_causes {
 	uint32_t first_object, last_object;
@@ -207,8 +223,8 @@ struct shm_causes {
 struct shm_detail {
 	struct shm_causes objects; /* pending part */
 	/* lease: what was pending when it was granted, and who has it */
-	uint64_t generation; /* of the grant: never twice in one region; 0: no lease */
-	int64_t granted_at, deadline, lease_end;
+	uint64_t generation;			 /* of the grant: never twice in one region; 0: no lease */
+	int64_t granted_at, deadline, lease_end; /* lease_end of a SETTLING key: it is held no longer */
 	uint32_t host_pid, jail_pid;
 	uint64_t host_start, jail_start;
 	/* ---- second cache line ---- */
@@ -219,6 +235,10 @@ struct shm_detail {
 	uint16_t lease_count;
 	uint8_t lease_causes, lease_ends, lease_flags; /* as in the slot */
 	uint8_t spare[3];
+	/* DIRTY: the events of its adds, any of which may be the attempt's own; SETTLING: what the attempt wrote */
+	uint32_t events;
+	/* When an add for a later time is to run it: of a SETTLING key, and of a DIRTY one, should its other adds be the attempt's own. 0: none */
+	int64_t timer;
 };
 #define SHM_DETAIL_SIZE 128u
 _Static_assert(sizeof(struct shm_detail) <= SHM_DETAIL_SIZE, "a detail is two cache lines");
@@ -257,6 +277,7 @@ struct shm_controller_counters { /* monotonic for the life of the region */
 	uint64_t grants;
 	uint64_t retries; /* keys that were given a delay by the rate limiter */
 	uint64_t quarantines;
+	uint64_t holds, holds_in_vain; /* keys that were held (SETTLING); that were so for the whole time */
 	uint64_t results[SHM_RESULT_COUNT];
 	uint64_t outcomes[16]; /* by enum wire_outcome */
 };

@@ -10,12 +10,13 @@ struct counts {
 	size_t of[SHM_STATE_COUNT], torn;
 };
 
-/* What is most urgent to see first: what runs, what could run, what waits (soonest first), what is parked. */
+/* What is most urgent to see first: what runs, what could run, what settles, what waits (soonest first), what is parked. */
 static int by_state(const void *a, const void *b)
 {
 	static const int order[SHM_STATE_COUNT] = {
-	    [SHM_STATE_RUNNING] = 0, [SHM_STATE_DIRTY] = 0,   [SHM_STATE_TIMED] = 0,
-	    [SHM_STATE_READY] = 1,   [SHM_STATE_WAITING] = 2, [SHM_STATE_QUARANTINED] = 3};
+	    [SHM_STATE_RUNNING] = 0, [SHM_STATE_DIRTY] = 0,	 [SHM_STATE_TIMED] = 0,
+	    [SHM_STATE_READY] = 1,   [SHM_STATE_SETTLING] = 2,	 [SHM_STATE_SETTLING_DIRTY] = 2,
+	    [SHM_STATE_WAITING] = 3, [SHM_STATE_QUARANTINED] = 4};
 	const struct queue_key *x = *(struct queue_key *const *)a, *y = *(struct queue_key *const *)b;
 	int c = strcmp(x->controller, y->controller);
 	if (c)
@@ -31,6 +32,11 @@ static int by_state(const void *a, const void *b)
 static size_t running_of(const struct counts *c)
 {
 	return c->of[SHM_STATE_RUNNING] + c->of[SHM_STATE_DIRTY] + c->of[SHM_STATE_TIMED];
+}
+
+static size_t settling_of(const struct counts *c)
+{
+	return c->of[SHM_STATE_SETTLING] + c->of[SHM_STATE_SETTLING_DIRTY];
 }
 
 /* The first `limit` keys (of one controller, if it is named), each malloced; counts has all. */
@@ -93,9 +99,10 @@ static void print_table(struct queue_key *const *list, size_t n, const struct co
 	columns_done(&t);
 	for (size_t i = 0; i < SHM_STATE_COUNT; i++)
 		total += counts->of[i];
-	buf_printf(out, "%s%zu %s: %zu running, %zu ready, %zu waiting, %zu quarantined\n", n ? "\n" : "",
-		   total, total == 1 ? "key" : "keys", running_of(counts), counts->of[SHM_STATE_READY],
-		   counts->of[SHM_STATE_WAITING], counts->of[SHM_STATE_QUARANTINED]);
+	buf_printf(out, "%s%zu %s: %zu running, %zu ready, %zu settling, %zu waiting, %zu quarantined\n",
+		   n ? "\n" : "", total, total == 1 ? "key" : "keys", running_of(counts),
+		   counts->of[SHM_STATE_READY], settling_of(counts), counts->of[SHM_STATE_WAITING],
+		   counts->of[SHM_STATE_QUARANTINED]);
 	if (n < total)
 		buf_printf(out, "%zu are not shown: see --limit\n", total - n);
 	if (counts->torn)
@@ -126,10 +133,11 @@ static void print_json(struct queue_reader *q, struct queue_key *const *list, si
 		       const struct counts *counts, bool broker, int64_t now, struct buf *out)
 {
 	buf_printf(out,
-		   "{\"broker\":%s,\"counts\":{\"running\":%zu,\"ready\":%zu,\"waiting\":%zu,\"quarantined\":"
+		   "{\"broker\":%s,\"counts\":{\"running\":%zu,\"ready\":%zu,\"settling\":%zu,\"waiting\":%"
+		   "zu,\"quarantined\":"
 		   "%zu},\"paused\":[",
 		   broker ? "true" : "false", running_of(counts), counts->of[SHM_STATE_READY],
-		   counts->of[SHM_STATE_WAITING], counts->of[SHM_STATE_QUARANTINED]);
+		   settling_of(counts), counts->of[SHM_STATE_WAITING], counts->of[SHM_STATE_QUARANTINED]);
 	print_held(q, true, now, out);
 	buf_puts(out, "],\"keys\":[");
 	for (size_t i = 0; i < n; i++) {

@@ -26,6 +26,12 @@ void view_state(const struct queue_key *k, int64_t now, struct buf *out)
 		if (k->state == SHM_STATE_TIMED)
 			buf_printf(out, ", is to run again in %s", age(k->ready_at, now, text));
 		break;
+	case SHM_STATE_SETTLING:
+	case SHM_STATE_SETTLING_DIRTY:
+		buf_printf(out, "until the watch shows what it wrote, %s at most%s",
+			   age(k->detail.lease_end, now, text),
+			   k->state == SHM_STATE_SETTLING_DIRTY ? ", runs again afterwards" : "");
+		break;
 	case SHM_STATE_QUARANTINED:
 		buf_printf(out, "for another %s, or until the object changes", age(k->ready_at, now, text));
 		break;
@@ -115,17 +121,21 @@ static void failures_json(const struct shm_record *r, struct buf *out)
 
 void view_key_json(const struct queue_key *k, const char *worker, int64_t now, struct buf *out)
 {
-	bool running = SHM_LEASED(k->state);
-	bool until = k->state == SHM_STATE_WAITING || k->state == SHM_STATE_QUARANTINED;
+	bool running = SHM_LEASED(k->state), settling = SHM_SETTLES(k->state);
+	bool until = settling || k->state == SHM_STATE_WAITING || k->state == SHM_STATE_QUARANTINED;
+	bool dirty = k->state == SHM_STATE_DIRTY || k->state == SHM_STATE_SETTLING_DIRTY;
 	buf_puts(out, "{\"controller\":");
 	buf_json_string(out, span_of(k->controller));
 	text_json("namespace", k->namespace, out);
 	text_json("name", k->name, out);
 	text_json("state", shm_state_name(k->state), out);
 	text_json("wait", k->state == SHM_STATE_WAITING ? shm_wait_name(k->wait) : "", out);
-	time_json(until ? "until" : "since", running ? k->detail.granted_at : k->ready_at, now, out);
-	buf_printf(out, ",\"dirty\":%s,\"priority\":%" PRId32, k->state == SHM_STATE_DIRTY ? "true" : "false",
-		   k->priority);
+	time_json(until ? "until" : "since",
+		  running    ? k->detail.granted_at
+		  : settling ? k->detail.lease_end
+			     : k->ready_at,
+		  now, out);
+	buf_printf(out, ",\"dirty\":%s,\"priority\":%" PRId32, dirty ? "true" : "false", k->priority);
 	if (k->pending) {
 		buf_printf(out, ",\"pending\":{\"adds\":%" PRIu32 ",\"first\":", k->count);
 		cause_json(&k->first, out);

@@ -202,17 +202,20 @@ static void print_region(const struct depth *list, size_t n, bool json, const ch
 	for (size_t i = 0; i < n; i++) {
 		const size_t *of = list[i].of;
 		size_t leased = of[SHM_STATE_RUNNING] + of[SHM_STATE_DIRTY] + of[SHM_STATE_TIMED];
+		size_t settling = of[SHM_STATE_SETTLING] + of[SHM_STATE_SETTLING_DIRTY];
 		if (json) {
 			buf_printf(out, "%s{\"name\":", i ? "," : "");
 			buf_json_string(out, span_of(list[i].controller));
-			buf_printf(out, ",\"ready\":%zu,\"waiting\":%zu,\"running\":%zu,\"quarantined\":%zu}",
-				   of[SHM_STATE_READY], of[SHM_STATE_WAITING], leased,
+			buf_printf(out,
+				   ",\"ready\":%zu,\"waiting\":%zu,\"running\":%zu,\"settling\":%zu,"
+				   "\"quarantined\":%zu}",
+				   of[SHM_STATE_READY], of[SHM_STATE_WAITING], leased, settling,
 				   of[SHM_STATE_QUARANTINED]);
 			continue;
 		}
 		columns_add(&t, list[i].controller);
 		columns_addf(&t, "%zu", of[SHM_STATE_READY]);
-		columns_addf(&t, "%zu", of[SHM_STATE_WAITING]);
+		columns_addf(&t, "%zu", of[SHM_STATE_WAITING] + settling);
 		columns_addf(&t, "%zu", leased);
 		columns_addf(&t, "%zu", of[SHM_STATE_QUARANTINED]);
 	}

@@ -416,6 +416,7 @@ int broker_run(struct broker *b)
 		workqueue_tick(&b->wq, now, DUE_A_TURN, lease_is_over, &(struct over){b, now});
 		broker_break_leases(b, now);
 		broker_collect(b, now);
+		broker_await(b, now);
 		broker_serve_all(b, now);
 		crews_tick(b, now);
 		if (now >= watchdog_at) {

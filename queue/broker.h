@@ -60,7 +60,9 @@ struct broker {
 	int64_t full_logged; /* when a refused add was logged last */
 	uint64_t refused;    /* connections that were not let in, since the line of */
 	int64_t refused_logged;
-	struct buf out; /* for encoding answers */
+	int64_t in_vain_logged; /* when it was logged last that the watch was waited for in vain */
+	uint64_t in_vain;	/* so often by then */
+	struct buf out;		/* for encoding answers */
 };
 
 /* broker.c: start and loop */
@@ -123,6 +125,13 @@ void crews_send_away(struct broker *b, uint16_t row,
 		     void (*refuse)(struct broker *b, struct peer *p, uint16_t row, void *token));
 void crews_tick(struct broker *b, int64_t now);		 /* wakes and sends to sleep */
 int64_t crews_next(const struct broker *b, int64_t now); /* when to; INT64_MAX: nothing is timed */
+
+/* progress.c: how far the watch is, and who waits for it */
+void broker_passed(struct broker *b, const struct peer *p, const struct wire_progress *progress, void *token,
+		   int64_t now);
+void broker_forget_progress(struct broker *b, uint32_t pipe); /* of a connection that is gone */
+/* Asks the watcher for what is newly waited for, and says when it was waited for in vain. */
+void broker_await(struct broker *b, int64_t now);
 
 /* files.c: the controllers' files */
 int broker_load(struct broker *b, struct err *err);   /* reads them; broker_configure applies them */

@@ -1,4 +1,4 @@
-#include "change.h"
+#include "hold.h"
 
 static uint64_t hash_of(const struct workqueue *wq, const struct change *ch)
 {
@@ -78,11 +78,6 @@ void change_say(struct change *ch, struct span text)
 
 /* ---- indexes ---- */
 
-static bool leased(enum shm_state state)
-{
-	return SHM_LEASED(state);
-}
-
 static void index_out(struct workqueue *wq, const struct change *ch)
 {
 	struct workqueue_controller *c = &wq->controllers[ch->s.controller];
@@ -107,6 +102,12 @@ static void index_out(struct workqueue *wq, const struct change *ch)
 	case SHM_STATE_QUARANTINED:
 		index_timer_remove(x, INDEX_WAITS, ch->slot);
 		c->quarantined--;
+		break;
+	case SHM_STATE_SETTLING:
+	case SHM_STATE_SETTLING_DIRTY:
+		index_timer_remove(x, INDEX_WAITS, ch->slot);
+		settle_remove(&wq->settle, ch->slot);
+		c->settling--;
 		break;
 	case SHM_STATE_NONE:
 	case SHM_STATE_COUNT:
@@ -137,6 +138,12 @@ void change_index(struct workqueue *wq, uint32_t slot)
 		index_timer_add(x, INDEX_WAITS, slot, s->ready_at);
 		c->quarantined++;
 		break;
+	case SHM_STATE_SETTLING:
+	case SHM_STATE_SETTLING_DIRTY:
+		index_timer_add(x, INDEX_WAITS, slot, store_detail(wq->store, s->detail)->lease_end);
+		hold_index(wq, slot);
+		c->settling++;
+		break;
 	case SHM_STATE_NONE:
 	case SHM_STATE_COUNT:
 		break;
@@ -151,13 +158,15 @@ static void release_texts(struct store *st, const uint32_t *refs, size_t n)
 		store_release(st, refs[i]);
 }
 
-static void settle_detail(struct workqueue *wq, struct change *ch)
+static void keep_detail(struct workqueue *wq, struct change *ch)
 {
 	const struct shm_detail *d = &ch->d;
-	bool idle = !d->generation && !d->objects.first_object && !d->objects.last_object;
+	bool idle = !d->generation && !SHM_SETTLES(ch->s.state) && !d->objects.first_object &&
+		    !d->objects.last_object;
 	if (ch->s.state == SHM_STATE_NONE || idle) {
 		const uint32_t texts[] = {d->objects.first_object, d->objects.last_object,
-					  d->lease_objects.first_object, d->lease_objects.last_object};
+					  d->lease_objects.first_object, d->lease_objects.last_object,
+					  d->events};
 		release_texts(wq->store, texts, ARRAY_SIZE(texts));
 		store_release(wq->store, ch->s.detail);
 		ch->s.detail = 0;
@@ -168,7 +177,7 @@ static void settle_detail(struct workqueue *wq, struct change *ch)
 	}
 }
 
-static void settle_record(struct workqueue *wq, struct change *ch)
+static void keep_record(struct workqueue *wq, struct change *ch)
 {
 	const struct shm_record *r = &ch->r;
 	if (ch->s.state == SHM_STATE_NONE || !(r->attempted || r->quarantined_at)) {
@@ -215,15 +224,16 @@ void change_commit(struct workqueue *wq, struct change *ch)
 	bool keeps_place = (to == ch->from &&
 			    (to == SHM_STATE_READY ? index_band(ch->s.priority) == ch->from_band
 						   : ch->s.ready_at == store_slot(st, ch->slot)->ready_at)) ||
-			   (leased(to) && leased(ch->from));
-	bool recorded = leased(ch->from) && store_slot(st, ch->slot)->record;
+			   (SHM_LEASED(to) && SHM_LEASED(ch->from)) ||
+			   (SHM_SETTLES(to) && SHM_SETTLES(ch->from));
+	bool recorded = SHM_LEASED(ch->from) && store_slot(st, ch->slot)->record;
 	if (!keeps_place)
 		index_out(wq, ch);
 	put_counts(wq, ch);
 	if (ch->s.detail)
-		settle_detail(wq, ch);
+		keep_detail(wq, ch);
 	if (ch->has_record)
-		settle_record(wq, ch);
+		keep_record(wq, ch);
 	if (to == SHM_STATE_NONE) {
 		if (ch->slot == wq->ahead)
 			wq->ahead = INDEX_NONE;
@@ -243,8 +253,8 @@ void change_commit(struct workqueue *wq, struct change *ch)
 	if (!keeps_place)
 		change_index(wq, ch->slot);
 	/* Leases whose keys have no record yet have a cell reserved for it. */
-	wq->unrecorded -= leased(ch->from) && !recorded;
-	wq->unrecorded += leased(to) && !ch->s.record;
+	wq->unrecorded -= SHM_LEASED(ch->from) && !recorded;
+	wq->unrecorded += SHM_LEASED(to) && !ch->s.record;
 	ch->h.to = (uint8_t)to;
 	ch->h.wait = ch->s.wait;
 	ch->h.priority = ch->s.priority;

@@ -239,8 +239,10 @@ static void on_hello(struct broker *b, struct peer *p, const struct wire_hello *
 		hello_from_host(b, p, h, token, now);
 		return;
 	}
-	if (h->role == WIRE_ROLE_WATCHER)
+	if (h->role == WIRE_ROLE_WATCHER) {
 		broker_agree(b, h, now);
+		settle_untell(&b->wq.settle);
+	}
 	p->known = true;
 	acknowledge_hello(b, token, false, h);
 }
@@ -462,17 +464,14 @@ static void on_swept(struct broker *b, struct peer *p, const struct wire_swept *
 	acknowledge_done(b, token, false);
 }
 
-/* The newest is kept until somebody waits for the watcher. */
-static void on_progress(struct broker *b, struct peer *p, void *token)
+static void on_progress(struct broker *b, struct peer *p, const struct wire_progress *progress, void *token,
+			int64_t now)
 {
 	if (p->role != WIRE_ROLE_WATCHER) {
 		broker_refuse(b, p, token, WIRE_REFUSAL_MALFORMED, "PROGRESS comes from the watcher");
 		return;
 	}
-	if (b->progress)
-		broker_answer(b, b->progress, &(struct wire){.type = WIRE_TYPE_AWAIT});
-	b->progress = token;
-	b->progress_of = p->pipe;
+	broker_passed(b, p, progress, token, now);
 }
 
 static void on_status(struct broker *b, void *token, int64_t now)
@@ -511,7 +510,7 @@ static void dispatch(struct broker *b, struct peer *p, const struct wire *m, voi
 		on_swept(b, p, &m->swept, token);
 		return;
 	case WIRE_TYPE_PROGRESS:
-		on_progress(b, p, token);
+		on_progress(b, p, &m->progress, token, now);
 		return;
 	case WIRE_TYPE_STATUS:
 		on_status(b, token, now);
@@ -560,11 +559,7 @@ void broker_gone(struct broker *b, uint32_t pipe)
 		log_info("peer gone", LOG_S("role", wire_role_name(p->role)), LOG_I("pid", p->pid),
 			 LOG_S("instance", p->instance));
 	crews_gone(b, p);
-	if (b->progress_of == pipe) {
-		transport_drop(b->server, b->progress);
-		b->progress = NULL;
-		b->progress_of = 0;
-	}
+	broker_forget_progress(b, pipe);
 	procs_put(&b->procs, p->host);
 	procs_put(&b->procs, p->jail);
 	peers_remove(&b->peers, p);

@@ -107,7 +107,7 @@ bool plain_done(struct workqueue *wq, const struct wire_done *done, int64_t now,
 	const struct shm_slot *s = store_slot(st, slot);
 	const struct shm_controller *row = store_controller(st, s->controller);
 	const struct shm_detail *d = store_detail(st, s->detail);
-	if (!attempt_is_plain_success(done) || done->reason.len || done->message.len ||
+	if (!attempt_is_plain_success(done) || done->writes.len || done->reason.len || done->message.len ||
 	    s->state != SHM_STATE_RUNNING || s->record || s->name_len > SHM_NAME_INLINE ||
 	    d->lease_objects.first_object || d->lease_objects.last_object || row->pause != SHM_PAUSE_NONE ||
 	    row->crashed_count)

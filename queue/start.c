@@ -158,6 +158,7 @@ int workqueue_init(struct workqueue *wq, struct store *st, uint64_t random, stru
 	    .ahead = INDEX_NONE,
 	};
 	index_init(&wq->index, st);
+	settle_init(&wq->settle);
 	workqueue_rows_changed(wq);
 	size_t keys = MAX(store_slots(st) - st->free_slots.len, 1u);
 	struct start b = {.wq = wq,
@@ -185,5 +186,6 @@ int workqueue_init(struct workqueue *wq, struct store *st, uint64_t random, stru
 void workqueue_done_with(struct workqueue *wq)
 {
 	index_done(&wq->index);
+	settle_done(&wq->settle);
 	*wq = (struct workqueue){0};
 }

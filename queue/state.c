@@ -1,11 +1,11 @@
 #include "state.h"
 
 static const uint8_t table[SHM_STATE_COUNT][STATE_EVENT_COUNT] = {
-#define X(STATE, a, b, c, d, e, f, g, h, i, j, k, l, m, n)                                                   \
+#define X(STATE, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p)                                             \
 	[SHM_STATE_##STATE] = {SHM_STATE_##a, SHM_STATE_##b, SHM_STATE_##c, SHM_STATE_##d,                   \
 			       SHM_STATE_##e, SHM_STATE_##f, SHM_STATE_##g, SHM_STATE_##h,                   \
 			       SHM_STATE_##i, SHM_STATE_##j, SHM_STATE_##k, SHM_STATE_##l,                   \
-			       SHM_STATE_##m, SHM_STATE_##n},
+			       SHM_STATE_##m, SHM_STATE_##n, SHM_STATE_##o, SHM_STATE_##p},
     STATE_TABLE(X)
 #undef X
 };

@@ -122,11 +122,11 @@ static void controller(const struct broker *b, uint16_t row, int64_t now, struct
 	buf_puts(out, "{\"name\":");
 	buf_json_string(out, span_of(c->name));
 	member(out, "digest", span_of(c->digest));
-	buf_printf(
-	    out,
-	    ",\"configured\":%s,\"swept\":%s,\"ready\":%u,\"waiting\":%u,\"running\":%u,\"quarantined\":%u",
-	    w->configured ? "true" : "false", c->swept ? "true" : "false", index_ready_len(&b->wq.index, row),
-	    w->waiting, w->running, w->quarantined);
+	buf_printf(out,
+		   ",\"configured\":%s,\"swept\":%s,\"ready\":%u,\"waiting\":%u,\"running\":%u,\"settling\":%"
+		   "u,\"quarantined\":%u",
+		   w->configured ? "true" : "false", c->swept ? "true" : "false",
+		   index_ready_len(&b->wq.index, row), w->waiting, w->running, w->settling, w->quarantined);
 	sandbox(b, c->name, out);
 	since_boot(out, "held", c->held_since, now);
 	workers(b, row, out);
@@ -145,9 +145,10 @@ static void controller(const struct broker *b, uint16_t row, int64_t now, struct
 	}
 	buf_printf(out,
 		   ",\"adds\":%llu,\"merges\":%llu,\"grants\":%llu,\"retries\":%llu,\"quarantines\":%llu,"
-		   "\"results\":{",
+		   "\"settled\":%llu,\"settledInVain\":%llu,\"results\":{",
 		   (unsigned long long)n.adds, (unsigned long long)n.merges, (unsigned long long)n.grants,
-		   (unsigned long long)n.retries, (unsigned long long)n.quarantines);
+		   (unsigned long long)n.retries, (unsigned long long)n.quarantines,
+		   (unsigned long long)n.holds, (unsigned long long)n.holds_in_vain);
 	for (uint32_t i = 0; i < SHM_RESULT_COUNT; i++)
 		buf_printf(out, "%s\"%s\":%llu", i ? "," : "", shm_result_name(i),
 			   (unsigned long long)n.results[i]);

@@ -82,12 +82,14 @@ static int check_detail(const struct store *st, struct named *named, uint32_t sl
 	const struct shm_detail *d = s->detail ? store_detail(st, s->detail) : NULL;
 	if (leased != (d && d->generation != 0))
 		return err_set(err, -EBADMSG, "slot %u: its state and its lease contradict", slot);
+	if (!d && SHM_SETTLES(s->state))
+		return err_set(err, -EBADMSG, "slot %u is held without a detail", slot);
 	if (!d)
 		return 0;
 	if (d->generation >= store_header(st)->next_generation)
 		return err_set(err, -EBADMSG, "the detail of slot %u is damaged", slot);
 	const uint32_t texts[] = {d->objects.first_object, d->objects.last_object,
-				  d->lease_objects.first_object, d->lease_objects.last_object};
+				  d->lease_objects.first_object, d->lease_objects.last_object, d->events};
 	return name_texts(st, named, texts, ARRAY_SIZE(texts), err);
 }
 

@@ -1,4 +1,5 @@
-#include "change.h"
+#include "hold.h"
+#include "later.h"
 #include "program.h"
 
 static uint32_t added_at(int64_t now)
@@ -172,21 +173,16 @@ static bool same_object(const struct workqueue *wq, const struct shm_slot *s, st
 	return object.len ? last && s->count > 1 && span_eq(store_text(wq->store, last), object) : !last;
 }
 
-/* An add for a later time finds one that is for now already. */
-static bool is_now(enum shm_state state)
-{
-	return state == SHM_STATE_READY || state == SHM_STATE_DIRTY;
-}
-
 /* A merge that moves nothing is one store. */
 static bool merge_in_place(struct workqueue *wq, uint32_t slot, const struct wire_add_key *key,
 			   enum state_event event, struct span object)
 {
 	const struct shm_slot *s = store_slot(wq->store, slot);
 	struct shm_pending p = s->pending;
-	if (state_next(p.state, event) != p.state || (key->delay_ms && !is_now(p.state)) ||
+	if (state_next(p.state, event) != p.state || (key->delay_ms && !later_is_now(p.state)) ||
 	    key->priority > s->priority || p.count == 0 || p.count == UINT16_MAX ||
-	    p.uncounted == UINT8_MAX || (says_changed(key) && s->record) || !same_object(wq, s, object))
+	    p.uncounted == UINT8_MAX || (says_changed(key) && s->record) || !same_object(wq, s, object) ||
+	    hold_may_be_own(s) || (key->cause == WIRE_CAUSE_OPERATOR && s->wait != SHM_WAIT_NONE))
 		return false;
 	merge_cause(&p, key);
 	p.uncounted++;
@@ -209,24 +205,6 @@ static void raise_ready(struct shm_slot *s, int32_t priority, int64_t now)
 	}
 }
 
-/* What an add for a later time does to the time that is there. Only an operator shortens what the program asked
- * for as Throttled, and what cannot lift quarantine does not move its end. A retry stays one, so that a cancel
- * does not lose it. */
-static void move_time(struct shm_slot *s, const struct wire_add_key *key, int64_t at)
-{
-	bool moves = key->timer == WIRE_TIMER_REPLACE || at < s->ready_at;
-	if (s->state == SHM_STATE_WAITING && s->wait == SHM_WAIT_THROTTLED &&
-	    key->cause != WIRE_CAUSE_OPERATOR && at < s->ready_at)
-		moves = false;
-	if (s->state == SHM_STATE_QUARANTINED && !says_changed(key))
-		moves = false;
-	if (!moves || is_now(s->state))
-		return;
-	s->ready_at = at;
-	if (s->wait == SHM_WAIT_REQUEUE_AFTER)
-		s->wait = SHM_WAIT_ADD_AFTER;
-}
-
 static void merge(struct workqueue *wq, uint32_t slot, const struct wire_add_key *key, enum state_event event,
 		  struct span object, int64_t now)
 {
@@ -235,7 +213,15 @@ static void merge(struct workqueue *wq, uint32_t slot, const struct wire_add_key
 	int32_t priority = clamp_priority(key->priority);
 	change_move(&ch, event);
 	bool to_ready = ch.s.state == SHM_STATE_READY && ch.from != SHM_STATE_READY;
-	bool first = ch.from == SHM_STATE_RUNNING; /* of the pending part of a leased key */
+	/* The first of a pending part. A key that settles has a priority of its own only if its outcome gave it a delay. */
+	bool first = ch.from == SHM_STATE_RUNNING ||
+		     (ch.from == SHM_STATE_SETTLING && ch.s.count == 0 && ch.s.wait == SHM_WAIT_NONE);
+	if (ch.s.state == SHM_STATE_DIRTY && !key->delay_ms)
+		hold_remember_event(wq, &ch, key);
+	/* Whatever was to be waited for: READY when it is held no longer. */
+	if (ch.s.state == SHM_STATE_SETTLING_DIRTY && event == STATE_EVENT_CHANGE &&
+	    key->cause == WIRE_CAUSE_OPERATOR)
+		ch.s.wait = SHM_WAIT_NONE;
 	if (ch.s.count == 0)
 		ch.s.added = added_at(now);
 	if (first)
@@ -244,17 +230,20 @@ static void merge(struct workqueue *wq, uint32_t slot, const struct wire_add_key
 		raise_ready(&ch.s, priority, now);
 	else
 		ch.s.priority = MAX(ch.s.priority, priority);
-	if (key->delay_ms && !first)
-		move_time(&ch.s, key, now + key->delay_ms * NS_PER_MS);
-	else if (to_ready || ch.s.state != ch.from)
-		ch.s.ready_at = now + key->delay_ms * NS_PER_MS;
+	if (key->delay_ms)
+		later_add(&ch, key, says_changed(key), now + key->delay_ms * NS_PER_MS);
+	else
+		later_keep(&ch);
+	if (to_ready || (!key->delay_ms && ch.s.state != ch.from && !SHM_SETTLES(ch.s.state)))
+		ch.s.ready_at = now;
 	if (to_ready) {
 		ch.s.wait = SHM_WAIT_NONE;
 		ch.adds++;
 	} else {
 		ch.merges++;
 	}
-	if (says_changed(key) && ch.has_record)
+	/* Of a leased key it may show only at the end that the change was its attempt's own. */
+	if (says_changed(key) && ch.has_record && !hold_may_be_own(&ch.s))
 		attempt_changed(&ch.r);
 	if (ch.from == SHM_STATE_QUARANTINED && to_ready) {
 		attempt_unpark(&ch.r);
@@ -264,42 +253,13 @@ static void merge(struct workqueue *wq, uint32_t slot, const struct wire_add_key
 	change_commit(wq, &ch);
 }
 
-static void nothing_pending(struct shm_slot *s)
-{
-	s->causes = s->ends = 0;
-	s->flags = s->flags & SHM_SLOT_ADDED;
-	s->count = 0;
-	s->added = 0;
-	s->ready_at = 0;
-}
-
-/* Takes away what only a request waits for; a retry, an event and quarantine stay. */
-static void cancel(struct workqueue *wq, uint32_t slot, int64_t now)
-{
-	const struct shm_slot *s = store_slot(wq->store, slot);
-	bool asked = s->wait == SHM_WAIT_ADD_AFTER || s->wait == SHM_WAIT_REQUEUE_AFTER;
-	if (s->state != SHM_STATE_TIMED && !(s->state == SHM_STATE_WAITING && asked))
-		return;
-	struct change ch;
-	change_begin(wq, slot, SHM_HAPPENED_CANCELLED, now, &ch);
-	change_move(&ch, STATE_EVENT_CANCEL);
-	if (ch.s.state == SHM_STATE_RUNNING) {
-		store_release(wq->store, ch.d.objects.first_object);
-		store_release(wq->store, ch.d.objects.last_object);
-		ch.d.objects = (struct shm_causes){0};
-		nothing_pending(&ch.s);
-		ch.s.priority = ch.d.lease_priority;
-	}
-	change_commit(wq, &ch);
-}
-
 static int add(struct workqueue *wq, const struct index_key *at, const struct wire_add_key *key, int64_t now,
 	       enum shm_state *ret_state)
 {
 	uint32_t slot = index_find(&wq->index, at);
 	if (key->timer == WIRE_TIMER_CANCEL) {
 		if (slot != INDEX_NONE)
-			cancel(wq, slot, now);
+			later_cancel(wq, slot, now);
 		slot = index_find(&wq->index, at);
 		*ret_state = slot == INDEX_NONE ? SHM_STATE_NONE : store_slot(wq->store, slot)->state;
 		return 0;
@@ -308,8 +268,9 @@ static int add(struct workqueue *wq, const struct index_key *at, const struct wi
 		return add_new(wq, at, key, now, ret_state);
 	char room[CAUSE_MOST];
 	struct span object = cause_object(key, room);
-	enum state_event event = add_event(store_slot(wq->store, slot), key);
-	if (!merge_in_place(wq, slot, key, event, object))
+	const struct shm_slot *s = store_slot(wq->store, slot);
+	enum state_event event = add_event(s, key);
+	if (!hold_shows_own(wq, s, key) && !merge_in_place(wq, slot, key, event, object))
 		merge(wq, slot, key, event, object, now);
 	*ret_state = store_slot(wq->store, slot)->state;
 	return 0;
@@ -369,7 +330,7 @@ bool workqueue_ready(const struct workqueue *wq, uint16_t controller, int64_t no
 	return next_slot(wq, controller, now) != INDEX_NONE;
 }
 
-static void lease_take(struct change *ch, const struct workqueue *wq, const struct workqueue_holder *holder,
+static void lease_take(struct change *ch, struct workqueue *wq, const struct workqueue_holder *holder,
 		       uint64_t generation, int64_t now)
 {
 	struct shm_detail *d = &ch->d;
@@ -390,7 +351,8 @@ static void lease_take(struct change *ch, const struct workqueue *wq, const stru
 	d->jail_pid = holder->jail_pid;
 	d->jail_start = holder->jail_start;
 	d->objects = (struct shm_causes){0};
-	nothing_pending(&ch->s);
+	hold_forget_pending(wq, ch);
+	ch->s.ready_at = 0;
 }
 
 static void describe(const struct workqueue *wq, const struct change *ch, struct workqueue_grant *ret)
@@ -521,7 +483,7 @@ static void lease_clear(struct workqueue *wq, struct change *ch)
 	d->lease_count = 0;
 	d->lease_priority = 0;
 	d->lease_added = 0;
-	d->deadline = d->lease_end = 0;
+	d->deadline = d->lease_end = d->timer = 0;
 	d->generation = d->key_hash = 0;
 	d->host_pid = d->jail_pid = 0;
 	d->host_start = d->jail_start = 0;
@@ -565,23 +527,16 @@ static void end_pause(struct workqueue *wq, struct change *ch, const struct wire
 		    done->message.len ? done->message : done->reason, now);
 }
 
-/* What it was added for while it ran, or what its outcome asks for. */
-static void sooner_of(struct attempt_plan *p, int64_t timer)
-{
-	bool asked = p->event == STATE_EVENT_FINISH || p->wait == SHM_WAIT_REQUEUE_AFTER;
-	if (p->event == STATE_EVENT_HOLD || (p->event != STATE_EVENT_FINISH && p->delay <= timer))
-		return;
-	p->delay = timer;
-	if (asked)
-		p->wait = SHM_WAIT_ADD_AFTER;
-}
-
 static void end_attempt(struct workqueue *wq, uint32_t slot, const struct wire_done *done, int64_t now,
 			struct workqueue_end *ret)
 {
 	struct change ch;
 	change_begin(wq, slot, SHM_HAPPENED_DONE, now, &ch);
 	change_record(&ch);
+	if (ch.d.events)
+		hold_forget_own(wq, &ch, done);
+	if (ch.s.flags & SHM_SLOT_CHANGED)
+		attempt_changed(&ch.r);
 	const struct workqueue_controller *c = &wq->controllers[ch.s.controller];
 	if (ch.s.state == SHM_STATE_TIMED && ch.s.ready_at <= now)
 		change_move(&ch, STATE_EVENT_DUE);
@@ -592,7 +547,11 @@ static void end_attempt(struct workqueue *wq, uint32_t slot, const struct wire_d
 					    ch.s.flags & SHM_SLOT_CHANGED, &bucket, &wq->random, now);
 	if (bucket != old_bucket)
 		change_row(wq, &ch)->bucket = bucket;
-	change_move(&ch, p.event);
+	/* A parked key is not held: what lifts its quarantine is a later change of the one object that it wrote. */
+	bool hold = p.event != STATE_EVENT_PARK && hold_is_due(done);
+	if (hold && p.event == STATE_EVENT_RETURN)
+		change_move(&ch, STATE_EVENT_MERGE); /* what was pending comes back */
+	change_move(&ch, hold ? STATE_EVENT_SETTLE : p.event);
 	enum shm_state to = ch.s.state;
 	ch.h.outcome = (uint8_t)done->outcome;
 	ch.h.generation = ch.d.generation;
@@ -609,19 +568,21 @@ static void end_attempt(struct workqueue *wq, uint32_t slot, const struct wire_d
 		ch.s.priority = dirty || timed ? MAX(ch.s.priority, priority) : priority;
 	}
 	if (timed && to == SHM_STATE_WAITING)
-		sooner_of(&p, timer - now);
-	ch.s.wait = (uint8_t)(to == SHM_STATE_WAITING ? p.wait : SHM_WAIT_NONE);
-	if (to == SHM_STATE_WAITING || to == SHM_STATE_QUARANTINED)
+		later_plan(&p, timer - now);
+	ch.s.wait = (uint8_t)(hold || to == SHM_STATE_WAITING ? p.wait : SHM_WAIT_NONE);
+	if (hold || to == SHM_STATE_WAITING || to == SHM_STATE_QUARANTINED)
 		ch.h.delay = MIN(p.delay, INT64_MAX - now);
 	ch.s.ready_at = now + ch.h.delay;
 	if (!ch.s.added)
 		ch.s.added = added_at(now);
-	if (to == SHM_STATE_WAITING && p.limited)
+	if ((to == SHM_STATE_WAITING || to == SHM_STATE_SETTLING) && p.limited)
 		change_count(wq, &ch, retries);
 	if (to == SHM_STATE_QUARANTINED)
 		ch.r.quarantined_at = now;
 	count_outcome(wq, &ch, done, &p);
 	lease_clear(wq, &ch);
+	if (hold)
+		hold_begin(wq, &ch, done, timed ? timer : 0, now);
 	remember_words(wq, &ch, done);
 	*ret = (struct workqueue_end){
 	    .controller = ch.s.controller,
@@ -671,6 +632,10 @@ size_t workqueue_tick(struct workqueue *wq, int64_t now, size_t most, void (*ove
 		enum shm_state state = store_slot(wq->store, slot)->state;
 		if (SHM_LEASED(state)) {
 			lease_over(wq, slot, now, over, ctx);
+			continue;
+		}
+		if (SHM_SETTLES(state)) {
+			hold_end(wq, slot, true, now);
 			continue;
 		}
 		struct change ch;

@@ -9,6 +9,7 @@
 #include "attempt.h"
 #include "index.h"
 #include "pause.h"
+#include "settle.h"
 
 #define WORKQUEUE_WRITE_TIMEOUT (30 * NS_PER_S) /* for the host's writes after the reconciler's deadline */
 #define WORKQUEUE_KILL_GRACE	(5 * NS_PER_S)	/* no write starts later than this before the lease's end */
@@ -22,7 +23,7 @@ struct workqueue_rules { /* of one controller, from its file */
 struct workqueue_controller {
 	bool configured; /* rules are valid; without them nothing is granted */
 	struct workqueue_rules rules;
-	uint32_t waiting, running, quarantined; /* READY: index_ready_len */
+	uint32_t waiting, running, quarantined, settling; /* READY: index_ready_len */
 	/* What slots have for the counters of the row: see workqueue_counters. */
 	uint64_t uncounted_adds, uncounted_merges;
 };
@@ -30,6 +31,8 @@ struct workqueue_controller {
 struct workqueue {
 	struct store *store;
 	struct index index;
+	struct settle settle;
+	uint64_t holds_in_vain; /* since the start */
 	struct workqueue_controller controllers[SHM_CONTROLLERS_MAX];
 	uint8_t rows[2 * SHM_CONTROLLERS_MAX]; /* hash table of the names: row + 1 */
 	uint32_t ahead; /* the slot that is probably granted next, and the hash of its key; INDEX_NONE */
@@ -118,6 +121,8 @@ int workqueue_done(struct workqueue *wq, const struct wire_done *done, int64_t n
 int workqueue_lost(struct workqueue *wq, uint32_t slot, uint64_t generation, int64_t now,
 		   struct workqueue_end *ret);
 
+/* The watcher has come to this place: keys that waited for no more are held no longer. */
+void workqueue_passed(struct workqueue *wq, const struct wire_place *place, int64_t now);
 /* What time alone does. Due keys become ready; for a lease that is over, over() is called and the lease
  * stays: it is due again after WORKQUEUE_KILL_GRACE. Handles at most `most` (for the broker's loop to
  * breathe); returns how many. */

@@ -138,7 +138,7 @@ void writer_wrote(struct writer *w, const struct kube_resource *kind, struct spa
 		const struct config_kind *k = kinds_watch(w->kinds, i);
 		if (!is_kind(k, kind))
 			continue;
-		if (!checked && json_check(object, NULL) < 0)
+		if (!checked && (json_check(object, NULL) < 0 || writes_is_delete(object)))
 			return;
 		checked = true;
 		struct span metadata = json_get(object, "metadata");

@@ -45,6 +45,16 @@ size_t writes_pick(const struct writes *s, struct wire_write out[WRITES_MAX])
 	return n;
 }
 
+bool writes_is_delete(struct span object)
+{
+	struct span metadata = json_get(object, "metadata"), key, first;
+	struct json_iter it = {0};
+	struct span deleted = json_get(metadata, "deletionTimestamp"),
+		    finalizers = json_get(metadata, "finalizers");
+	return deleted.at && json_type_of(deleted) == JSON_STRING &&
+	       !(finalizers.at && json_each(finalizers, &it, &key, &first));
+}
+
 int writes_stream(const struct config_kind *k, bool namespaced, struct span namespace)
 {
 	if (!namespaced || !k->namespaces)

@@ -15,6 +15,8 @@ void writes_done(struct writes *s); /* empty again */
  * else's. */
 size_t writes_pick(const struct writes *s, struct wire_write out[WRITES_MAX]);
 
+/* Did the write take away the last finalizer of an object that was being deleted? Then what comes is its deletion. */
+bool writes_is_delete(struct span object);
 /* Which stream of a watch shows objects in this namespace: its place among the watch's namespaces, 0 when it has none or the kind is
  * cluster-scoped. -ENOENT: none does. */
 int writes_stream(const struct config_kind *k, bool namespaced, struct span namespace);

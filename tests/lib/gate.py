@@ -1,31 +1,35 @@
 #!/usr/bin/env python3
-"""A gate before an API server that speaks plain HTTP: what a line of FOLDER/deny names in a request is answered with 403.
+"""A gate before an API server that speaks plain HTTP: what a line of FOLDER/deny names in a request is answered with 403; what the API server
+answers to a request that a line of FOLDER/hold names is held back while the line stands there.
 
 gate.py FOLDER UPSTREAM_PORT
 
-A line is a text of the path ("/services"), or a method and a text ("PATCH /status"). The file is read at every request.
+A line is a text of the path ("/services"), or a method and a text ("PATCH /status"). The files are read again and again.
 Writes its port to FOLDER/port. One request per connection."""
 import json
 import os
 import socket
 import sys
 import threading
+import time
 
 folder, upstream = sys.argv[1], int(sys.argv[2])
 
 
-def denied(method, path):
+def named(where, method, path):
     try:
-        with open(os.path.join(folder, "deny")) as f:
+        with open(os.path.join(folder, where)) as f:
             rules = [line.split() for line in f if line.strip()]
     except FileNotFoundError:
         return False
     return any(rule[-1] in path and (len(rule) == 1 or rule[0] == method) for rule in rules)
 
 
-def relay(source, sink):
+def relay(source, sink, may_pass=lambda: True):
     try:
         while data := source.recv(65536):
+            while not may_pass():
+                time.sleep(0.01)
             sink.sendall(data)
     except OSError:
         pass
@@ -56,7 +60,7 @@ def serve(client):
         head, rest = head.split(b"\r\n\r\n", 1)
         lines = head.split(b"\r\n")
         method, path = lines[0].decode().split(" ")[:2]
-        if denied(method, path):
+        if named("deny", method, path):
             length = next((int(line.split(b":")[1]) for line in lines if line.lower().startswith(b"content-length:")), 0)
             while len(rest) < length and (data := client.recv(65536)):
                 rest += data
@@ -66,7 +70,7 @@ def serve(client):
         with socket.create_connection(("127.0.0.1", upstream)) as server:
             server.sendall(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
             threading.Thread(target=relay, args=(client, server), daemon=True).start()
-            relay(server, client)
+            relay(server, client, lambda: not named("hold", method, path))
 
 
 def quietly(client):

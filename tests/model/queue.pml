@@ -4,6 +4,8 @@
  *   2. No lost key, no lost wakeup: a change that is in the cache leads to a run that starts after it and ends well.
  *      Every failure and crash is from a budget and there is no cycle (-DNP finds none), so every execution ends; where
  *      it ends nothing may be owed (quiet).
+ *   3. No run of a key begins in a world older than what an earlier one wrote and reported (start_run). The hold's bound
+ *      of 5 s is left out: beyond it this is not promised. Nor is it where the last run parked the key.
  *
  * The life of a key is queue/state.def itself: state.pml is made of it, with an inline move_EVENT for each event. A
  * transition is one step: that is what the redo record is for. What outlives a process is declared under "region"; all
@@ -33,6 +35,11 @@ typedef slot_type {
 	mtype state = NONE;
 	bool held;		/* WAITING as Throttled */
 	bool asked;		/* WAITING only because it was asked for */
+	bool later;		/* DIRTY, SETTLING: was asked for, for a later time */
+	mtype next = NOTHING;	/* SETTLING: what the outcome says */
+	byte awaits;		/* SETTLING: the version that is waited for */
+	byte event;		/* DIRTY: the version that all its adds name */
+	bool news;		/* DIRTY: there is no such one */
 	byte holder = NOBODY;	/* the lease: a host */
 	byte generation
 }
@@ -44,6 +51,7 @@ typedef message {
 typedef host_type {
 	bool born, process, jail; /* alive: the two */
 	bool running, covers;	  /* the jail runs key; its run started after the last change */
+	byte wrote;		  /* by the attempt: a version, 0: nothing */
 	mtype link = DOWN, work = IDLE, outcome = NOTHING;
 	byte incarnation; /* of the last HELLO_ACK */
 	byte key, generation;
@@ -60,9 +68,10 @@ byte incarnation = 1;
 /* ---- region of the cache: outlives the watcher ---- */
 byte cached[KEYS]; /* the version of the object */
 bool outbox[KEYS], outbox_primary[KEYS], in_flight[KEYS];
+byte outbox_event[KEYS]; /* the version of the event that the key is there for; 0: not known, or others too */
 
 /* ---- the API server, the configuration ---- */
-byte version[KEYS];
+byte version[KEYS], own[KEYS]; /* own: the last one that a run wrote */
 bool configured = true;
 
 /* ---- in memory ---- */
@@ -76,12 +85,15 @@ bool add_acked;	       /* the ADD_ACK is on its way */
 
 /* ---- budgets ---- */
 byte changes = CHANGES, failures = FAILURES, broker_crashes = BROKER_CRASHES, watcher_crashes = WATCHER_CRASHES,
-     host_deaths = HOST_DEATHS, cuts = CUTS, drops = DROPS,
-     timers = TIMERS;
+     host_deaths = HOST_DEATHS, cuts = CUTS, drops = DROPS, timers = TIMERS, writes = WRITES;
 
 bool owed[KEYS]; /* a change is in the cache that no run which started after it has dealt with */
 
-hidden byte i, j;
+bool wanted[KEYS]; /* an operator has asked for a later run, and no run began since */
+
+byte reported[KEYS]; /* what runs wrote and said so */
+
+hidden byte i, j, written;
 hidden mtype outcome;
 hidden byte stands;
 
@@ -97,22 +109,88 @@ hidden byte stands;
 
 /* ---- the broker ---- */
 
+inline forget_hold(k)
+{
+	slot[k].next = NOTHING;
+	slot[k].awaits = 0;
+	slot[k].later = false
+}
+
 /* The controller is no longer configured: every key without a lease goes. */
 inline drop_key(k)
 {
 	if
 	:: !configured && slot[k].state != NONE ->
 		move_DROP(k);
-		slot[k].held = false
+		slot[k].held = false;
+		wanted[k] = false;
+		forget_hold(k)
 	:: else
 	fi
 }
 
-inline end_attempt(k, how)
+inline end_hold(k)
+{
+	if
+	:: slot[k].next == FINISH && slot[k].later && slot[k].state == SETTLING ->
+		move_DELAY(k);
+		slot[k].asked = true
+	:: slot[k].next == FINISH && !(slot[k].later && slot[k].state == SETTLING) -> move_FINISH(k)
+	:: slot[k].next == DELAY -> move_DELAY(k)
+	:: slot[k].next == HOLD ->
+		move_HOLD(k);
+		slot[k].held = true
+	fi;
+	assert(!wanted[k] || slot[k].state != NONE);
+	forget_hold(k)
+}
+
+#ifdef NO_EVENT
+#define IS_OWN(k) (written)
+#else
+#define IS_OWN(k) (written && !slot[k].news && slot[k].event == written)
+#endif
+#ifdef NO_HOLD
+#define SETTLES(how) false
+#else
+#define SETTLES(how) (written && how != PARK)
+#endif
+
+inline end_attempt(k, how, wrote_version)
 {
 	slot[k].holder = NOBODY;
 	slot[k].generation = 0;
-	slot[k].asked = (slot[k].state == TIMED && how == FINISH);
+	written = wrote_version;
+	if
+	:: slot[k].state == DIRTY && IS_OWN(k) && !slot[k].later -> move_OWN(k)
+	:: slot[k].state == DIRTY && IS_OWN(k) && slot[k].later ->
+		move_OWN(k);
+		move_AFTER(k)
+	:: else
+	fi;
+	slot[k].news = false;
+	slot[k].event = 0;
+	slot[k].later = (slot[k].state == TIMED && SETTLES(how));
+	slot[k].asked = (slot[k].state == TIMED && !SETTLES(how) && how == FINISH);
+	if
+	:: SETTLES(how) && how == RETURN ->
+		move_MERGE(k); /* what it was granted for comes back */
+		move_SETTLE(k);
+		slot[k].next = FINISH;
+		slot[k].awaits = written
+	:: SETTLES(how) && how != RETURN ->
+		move_SETTLE(k);
+		slot[k].next = how;
+		slot[k].awaits = written
+	:: else -> end_as(k, how)
+	fi;
+	assert(!wanted[k] || slot[k].state != NONE);
+	written = 0;
+	drop_key(k)
+}
+
+inline end_as(k, how)
+{
 	if
 	:: how == FINISH -> move_FINISH(k)
 	:: how == DELAY -> move_DELAY(k)
@@ -121,13 +199,13 @@ inline end_attempt(k, how)
 		slot[k].held = true
 	:: how == PARK -> move_PARK(k)
 	:: how == RETURN -> move_RETURN(k)
-	fi;
-	drop_key(k)
+	fi
 }
 
 inline lease(k, h)
 {
 	move_GRANT(k);
+	wanted[k] = false;
 	slot[k].holder = h;
 	slot[k].generation = next_generation;
 	next_generation++
@@ -157,7 +235,7 @@ inline say_hello(h)
 	/* A live host that does not name a lease has lost it, or its result. */
 	for (i : 0 .. KEYS - 1) {
 		if
-		:: slot[i].holder == h && !(stands && i == host[h].key) -> end_attempt(i, RETURN)
+		:: slot[i].holder == h && !(stands && i == host[h].key) -> end_attempt(i, RETURN, 0)
 		:: else
 		fi
 	};
@@ -192,7 +270,12 @@ inline report_done(h)
 	host[h].asked = true;
 	j = host[h].key;
 	if
-	:: IS_LEASE(h) -> end_attempt(j, host[h].outcome)
+	:: IS_LEASE(h) ->
+		if
+		:: host[h].wrote && host[h].outcome != PARK -> reported[j] = host[h].wrote
+		:: else
+		fi;
+		end_attempt(j, host[h].outcome, host[h].wrote)
 	:: else
 	fi;
 	j = 0;
@@ -208,12 +291,29 @@ inline report_done(h)
 	i = 0
 }
 
-inline add(k, primary)
+#define IS_SETTLING(k) (slot[k].state == SETTLING || slot[k].state == SETTLING_DIRTY)
+
+inline add(k, primary, event_version)
 {
 	if
+	:: configured && (slot[k].state == RUNNING || slot[k].state == TIMED || (slot[k].state == DIRTY && !slot[k].news)) ->
+		slot[k].news = event_version == 0 || (slot[k].state == DIRTY && slot[k].event != event_version);
+		slot[k].event = (slot[k].news -> 0 : event_version)
+	:: else
+	fi;
+	if
 	:: !configured
-	:: configured && slot[k].state == WAITING && slot[k].held -> move_MERGE(k)
-	:: configured && !(slot[k].state == WAITING && slot[k].held) ->
+	:: configured && IS_SETTLING(k) && event_version && slot[k].awaits == event_version /* nothing that its run does not know */
+	:: configured && !(IS_SETTLING(k) && event_version && slot[k].awaits == event_version) -> add_as(k, primary)
+	fi
+}
+
+inline add_as(k, primary)
+{
+	slot[k].later = slot[k].later || slot[k].state == TIMED;
+	if
+	:: slot[k].state == WAITING && slot[k].held -> move_MERGE(k)
+	:: !(slot[k].state == WAITING && slot[k].held) ->
 		slot[k].asked = false;
 		if
 		:: primary -> move_CHANGE(k)
@@ -268,12 +368,12 @@ end:
 			parked_before[h] = false
 	   }
 	/* Proven death: host, and everything in its jail. */
-	:: d_step { slot[k].holder == h && !host[h].process && !host[h].jail -> end_attempt(k, RETURN) }
+	:: d_step { slot[k].holder == h && !host[h].process && !host[h].jail -> end_attempt(k, RETURN, 0) }
 #ifdef NO_PROOF
-	:: d_step { slot[k].holder == h && !host[h].process -> end_attempt(k, RETURN) }
+	:: d_step { slot[k].holder == h && !host[h].process -> end_attempt(k, RETURN, 0) }
 #endif
 #ifdef NO_DEATH
-	:: d_step { slot[k].holder == h && host_deaths > 0 -> host_deaths--; end_attempt(k, RETURN) }
+	:: d_step { slot[k].holder == h && host_deaths > 0 -> host_deaths--; end_attempt(k, RETURN, 0) }
 #endif
 #ifdef NO_REDO
 	/* Killed between the two stores of a grant: the state is there, the lease is not. */
@@ -302,14 +402,21 @@ end:
 		configured && timers > 0 ->
 			timers--;
 			slot[k].asked = slot[k].asked || slot[k].state == NONE;
+			slot[k].later = slot[k].later || slot[k].state == DIRTY || slot[k].state == SETTLING;
+			wanted[k] = true;
 			move_AFTER(k)
 	   }
 	:: d_step {
-		(slot[k].state == TIMED || (slot[k].state == WAITING && slot[k].asked)) ->
+		(slot[k].state == TIMED || ((slot[k].state == DIRTY || slot[k].state == SETTLING) && slot[k].later) ||
+		 (slot[k].state == WAITING && slot[k].asked)) ->
 			move_CANCEL(k);
+			wanted[k] = false;
+			slot[k].later = false;
 			slot[k].asked = false
 	   }
 	:: d_step { slot[k].state == QUARANTINED -> move_CLEAR(k) }
+	/* PROGRESS: the object is in the cache, the ADDs of its events were sent before. */
+	:: d_step { IS_SETTLING(k) && watcher_connected && cached[k] >= slot[k].awaits && !outbox[k] && !putting[k] -> end_hold(k) }
 	od
 }
 
@@ -323,11 +430,13 @@ inline start_run(h)
 	for (i : 0 .. HOSTS - 1) {
 		assert(i == h || !host[i].running || host[i].key != host[h].key) /* never two runners of a key */
 	};
-	i = 0
+	i = 0;
+	assert(cached[host[h].key] >= reported[host[h].key]) /* no world older than its own last write */
 }
 
 inline forget_attempt(h)
 {
+	host[h].wrote = 0;
 	host[h].work = IDLE;
 	host[h].outcome = NOTHING;
 	host[h].running = false;
@@ -448,6 +557,13 @@ end:
 	   }
 	:: d_step { host[h].late.type == GRANT -> take_grant(h, host[h].late) }
 	/* the reconciler */
+	:: d_step {
+		host[h].process && host[h].running && !host[h].wrote && writes > 0 ->
+			writes--;
+			version[host[h].key]++;
+			own[host[h].key] = version[host[h].key];
+			host[h].wrote = version[host[h].key]
+	   }
 	:: d_step { host[h].process && host[h].running -> end_run(h, FINISH) }
 	:: d_step { host[h].process && host[h].running && failures > 0 -> failures--; end_run(h, DELAY) }
 	:: d_step { host[h].process && host[h].running && failures > 0 -> failures--; end_run(h, HOLD) }
@@ -504,8 +620,15 @@ end:
 	do
 	:: d_step { changes > 0 -> changes--; version[k]++ }
 	/* First the outbox, then the cache, then ADD. */
-	:: d_step { cached[k] != version[k] && !putting[k] -> putting[k] = true; outbox[k] = true }
-	:: d_step { cached[k] != version[k] && !putting[k] -> putting[k] = true; outbox[k] = true; outbox_primary[k] = true }
+	:: d_step { cached[k] != version[k] && !putting[k] -> putting[k] = true; outbox[k] = true; outbox_event[k] = 0 }
+	:: d_step { cached[k] != version[k] && !putting[k] -> putting[k] = true; outbox[k] = true; outbox_event[k] = 0; outbox_primary[k] = true }
+	/* An event of the one version that a run wrote. What a list shows may be more than that: then it is as above. */
+	:: d_step {
+		cached[k] + 1 == version[k] && own[k] == version[k] && !putting[k] ->
+			outbox_event[k] = (outbox[k] && outbox_event[k] != version[k] -> 0 : version[k]);
+			outbox[k] = true;
+			cached[k] = version[k]
+	   }
 	:: d_step {
 		putting[k] ->
 			putting[k] = false;
@@ -525,8 +648,9 @@ end:
 			outbox[k] = false;
 			added = k;
 			add_acked = true;
-			add(k, outbox_primary[k]);
-			outbox_primary[k] = false
+			add(k, outbox_primary[k], outbox_event[k]);
+			outbox_primary[k] = false;
+			outbox_event[k] = 0
 	   }
 	od
 }

@@ -83,7 +83,7 @@ r requeue moody/default/crash >/dev/null
 check "the second one parks it" within 20 state moody/default/crash QUARANTINED
 check "queue counts them" counted quarantined 1
 check "queue, for people" status_is 0 r queue moody
-check "has every key" says "$FOLDER/out" "3 keys: 0 running, 0 ready, 2 waiting, 1 quarantined"
+check "has every key" says "$FOLDER/out" "3 keys: 0 running, 0 ready, 0 settling, 2 waiting, 1 quarantined"
 check "queue of another controller" status_is 0 r queue nobody
 check "has none" says "$FOLDER/out" "0 keys"
 check "queue --limit" status_is 0 r queue --limit 1

@@ -58,6 +58,18 @@ Test(writes, the_stream_is_the_namespace_of_the_watch)
 	cr_assert_eq(writes_stream(&some, false, span_of("")), 0);
 }
 
+Test(writes, the_last_finalizer_is_a_delete)
+{
+	cr_assert(writes_is_delete(
+	    span_of("{\"metadata\":{\"deletionTimestamp\":\"2026-01-01T00:00:00Z\",\"finalizers\":[]}}")));
+	cr_assert(
+	    writes_is_delete(span_of("{\"metadata\":{\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"}}")));
+	cr_assert(!writes_is_delete(span_of(
+	    "{\"metadata\":{\"deletionTimestamp\":\"2026-01-01T00:00:00Z\",\"finalizers\":[\"a/b\"]}}")));
+	cr_assert(!writes_is_delete(span_of("{\"metadata\":{\"deletionTimestamp\":null}}")));
+	cr_assert(!writes_is_delete(span_of("{\"metadata\":{}}")));
+}
+
 Test(writes, selectors_decide_what_a_watch_shows)
 {
 	static const char *const object = "{\"metadata\":{\"name\":\"web\",\"labels\":{\"tier\":\"web\"}},"
