@@ -55,12 +55,14 @@ static void print_lease(const struct queue_key *k, const char *worker, int64_t n
 {
 	const struct shm_detail *d = &k->detail;
 	char since[32], deadline[32], end[32];
+	buf_printf(out, "lease:      generation %" PRIu64 ", ", d->generation);
+	if (worker) {
+		printable(out, worker);
+		buf_puts(out, ", ");
+	}
 	buf_printf(out,
-		   "lease:      generation %" PRIu64 ", %s%sprocess %" PRIu32 " (jail %" PRIu32
-		   "), granted %s ago, deadline in %s, ends in "
-		   "%s\n",
-		   d->generation, worker ? worker : "", worker ? ", " : "", d->host_pid, d->jail_pid,
-		   age(now, d->granted_at, since), age(d->deadline, now, deadline),
+		   "process %" PRIu32 " (jail %" PRIu32 "), granted %s ago, deadline in %s, ends in %s\n",
+		   d->host_pid, d->jail_pid, age(now, d->granted_at, since), age(d->deadline, now, deadline),
 		   age(d->lease_end, now, end));
 	buf_puts(out, "  because:  ");
 	view_cause(&k->lease_first, out);
