@@ -1,19 +1,11 @@
 /* kill -9 of the broker at any instruction: a scripted history on a region file, cut after every store (see
  * trap.h). What is left at each cut is started again as the broker does; each key and each row must be as
  * before or as after the transition, no cell lost or in two places, a DONE that is sent again counts once,
- * and a reader that looks at that instant sees nothing torn.
- *
- *   step_history_test               all of it
- *   step_history_test --cut N       only this cut, and everything that is seen at it
- *   step_history_test --violation   passes when the first violation is found: for code that has a rule taken out */
+ * and a reader that looks at that instant sees nothing torn. */
 #include "step.h"
 #include <stdio.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-enum { MS = NS_PER_MS, LEASES = 64, PARTS = 2 };
+enum { MS = NS_PER_MS, LEASES = 64 };
 #define S NS_PER_S
 
 #define SHORT	 "a"
@@ -407,6 +399,115 @@ static void over(void)
 	finish(SHORT);
 }
 
+/* ---- what an attempt wrote, and adds for a later time ---- */
+
+static const struct wire_write a_write = {.table = 5, .own = true, .resource_version = 70};
+
+static struct wire_done wrote(enum wire_outcome o)
+{
+	struct wire_done d = outcome(o);
+	d.writes.at = &a_write;
+	d.writes.len = 1;
+	return d;
+}
+
+static struct wire_add_key shown(const char *name, uint64_t version)
+{
+	struct wire_add_key k = key(name);
+	k.table = a_write.table;
+	k.resource_version = version;
+	return k;
+}
+
+static struct wire_add_key later(const char *name, int64_t ms, uint32_t timer)
+{
+	struct wire_add_key k = caused(name, SETTINGS);
+	k.delay_ms = ms;
+	k.timer = timer;
+	return k;
+}
+
+/* The watch shows it. */
+static void passed(const char *name, enum shm_state wanted)
+{
+	const struct wire_place place = {a_write.table, 0, a_write.resource_version};
+	enum shm_state from = state_of(web, "shop", name);
+	live.now += MS;
+	step_begin("progress", true);
+	workqueue_passed(&live.s.wq, &place, live.now);
+	step_end();
+	expect(state_of(web, "shop", name), wanted);
+	seen[from][wanted] = true;
+}
+
+static void settles(void)
+{
+	struct wire_done again = wrote(WIRE_OUTCOME_OK);
+	again.requeue_after_ms = 60000;
+	attempt(SHORT, wrote(WIRE_OUTCOME_OK), SHM_STATE_SETTLING);
+	passed(SHORT, SHM_STATE_NONE);
+	attempt(LONG, again, SHM_STATE_SETTLING);
+	step_restart();
+	passed(LONG, SHM_STATE_WAITING);
+	clear(LONG);
+	attempt(SHORT, again, SHM_STATE_SETTLING);
+	add(caused(SHORT, LARGE), SHM_STATE_SETTLING_DIRTY);
+	passed(SHORT, SHM_STATE_READY);
+	finish(SHORT);
+	attempt(SHORT, wrote(WIRE_OUTCOME_THROTTLED), SHM_STATE_SETTLING);
+	add(key(SHORT), SHM_STATE_SETTLING_DIRTY);
+	passed(SHORT, SHM_STATE_WAITING);
+	clear(SHORT);
+	/* Its own event, with another, and in vain. */
+	add(key(SHORT), SHM_STATE_READY);
+	grant(SHORT);
+	add(shown(SHORT, 70), SHM_STATE_DIRTY);
+	done(SHORT, wrote(WIRE_OUTCOME_OK), SHM_STATE_SETTLING);
+	seen[SHM_STATE_DIRTY][SHM_STATE_RUNNING] = true; /* OWN, on the way */
+	add(shown(SHORT, 70), SHM_STATE_SETTLING);
+	passed(SHORT, SHM_STATE_NONE);
+	add(key(SHORT), SHM_STATE_READY);
+	grant(SHORT);
+	add(shown(SHORT, 70), SHM_STATE_DIRTY);
+	add(shown(SHORT, 71), SHM_STATE_DIRTY);
+	done(SHORT, wrote(WIRE_OUTCOME_OK), SHM_STATE_SETTLING_DIRTY);
+	due(SHORT, 6 * S);
+	finish(SHORT);
+}
+
+static void later_times(void)
+{
+	add(later(SHORT, 1000, WIRE_TIMER_EARLIEST), SHM_STATE_WAITING);
+	add(later(SHORT, 5000, WIRE_TIMER_REPLACE), SHM_STATE_WAITING);
+	add(later(SHORT, 0, WIRE_TIMER_CANCEL), SHM_STATE_NONE);
+	add(key(SHORT), SHM_STATE_READY);
+	grant(SHORT);
+	add(later(SHORT, 1000, WIRE_TIMER_EARLIEST), SHM_STATE_TIMED);
+	add(later(SHORT, 0, WIRE_TIMER_CANCEL), SHM_STATE_RUNNING);
+	add(later(SHORT, 1000, WIRE_TIMER_EARLIEST), SHM_STATE_TIMED);
+	done(SHORT, outcome(WIRE_OUTCOME_OK), SHM_STATE_WAITING);
+	due(SHORT, 2 * S);
+	grant(SHORT);
+	add(later(SHORT, 1000, WIRE_TIMER_EARLIEST), SHM_STATE_TIMED);
+	lost(SHORT);
+	grant(SHORT);
+	add(later(SHORT, 60000, WIRE_TIMER_EARLIEST), SHM_STATE_TIMED);
+	add(shown(SHORT, 70), SHM_STATE_DIRTY); /* its own: the time stays */
+	done(SHORT, wrote(WIRE_OUTCOME_OK), SHM_STATE_SETTLING);
+	seen[SHM_STATE_TIMED][SHM_STATE_SETTLING] = true; /* after OWN and AFTER */
+	add(later(SHORT, 0, WIRE_TIMER_CANCEL), SHM_STATE_SETTLING);
+	add(later(SHORT, 50000, WIRE_TIMER_EARLIEST), SHM_STATE_SETTLING);
+	passed(SHORT, SHM_STATE_WAITING);
+	clear(SHORT);
+	for (int i = 0; i < 2; i++)
+		attempt(SHORT, outcome(WIRE_OUTCOME_CRASHED), SHM_STATE_WAITING);
+	add(key(SHORT), SHM_STATE_READY);
+	grant(SHORT);
+	add(later(SHORT, 1000, WIRE_TIMER_EARLIEST), SHM_STATE_TIMED);
+	done(SHORT, outcome(WIRE_OUTCOME_CRASHED), SHM_STATE_QUARANTINED);
+	clear(SHORT);
+}
+
 static void controller_goes(void)
 {
 	struct wire_add_key k = caused(LONG, LARGE);
@@ -426,8 +527,17 @@ static void controller_goes(void)
 		if (i < 2)
 			add_to(db, key("parked"), SHM_STATE_READY);
 	}
+	for (int i = 0; i < 2; i++) { /* SETTLING, and added since */
+		const char *name = i ? "wrote-too" : "wrote";
+		add_to(db, key(name), SHM_STATE_READY);
+		grant_from(db, name);
+		done(name, wrote(WIRE_OUTCOME_OK), SHM_STATE_SETTLING);
+	}
+	add_to(db, key("wrote-too"), SHM_STATE_SETTLING_DIRTY);
 	add_to(db, key("ready"), SHM_STATE_READY);
 	drop(db);
+	seen[SHM_STATE_SETTLING][SHM_STATE_NONE] = state_of(db, "shop", "wrote") == SHM_STATE_NONE;
+	seen[SHM_STATE_SETTLING_DIRTY][SHM_STATE_NONE] = state_of(db, "shop", "wrote-too") == SHM_STATE_NONE;
 	seen[SHM_STATE_READY][SHM_STATE_NONE] = state_of(db, "shop", "ready") == SHM_STATE_NONE;
 	seen[SHM_STATE_WAITING][SHM_STATE_NONE] = state_of(db, "shop", "waits") == SHM_STATE_NONE;
 	seen[SHM_STATE_QUARANTINED][SHM_STATE_NONE] = state_of(db, "shop", "parked") == SHM_STATE_NONE;
@@ -471,7 +581,7 @@ static void growth(void)
 	step_end();
 }
 
-static void history(void)
+void step_history(void)
 {
 	open_row("web", &web);
 	open_row("db", &db);
@@ -498,6 +608,8 @@ static void history(void)
 	quarantine();
 	pauses();
 	over();
+	settles();
+	later_times();
 	controller_goes();
 	step_restart();
 	growth();
@@ -506,7 +618,7 @@ static void history(void)
 /* ---- the test ---- */
 
 /* Every arrow of queue/state.def was cut. */
-static bool all_arrows(void)
+bool step_all_arrows(void)
 {
 	bool all = true;
 	for (enum shm_state from = 0; from < SHM_STATE_COUNT; from++)
@@ -519,95 +631,4 @@ static bool all_arrows(void)
 			all = false;
 		}
 	return all;
-}
-
-static int part(const char *folder, const struct step_options *o, struct step_totals *totals)
-{
-	step_open(folder, o, totals);
-	history();
-	step_close();
-	return all_arrows() ? EXIT_SUCCESS : EXIT_FAILURE;
-}
-
-static bool run_parts(const char *folder, struct step_options o, struct step_totals *totals)
-{
-	bool held = true;
-	pid_t pids[PARTS];
-	for (unsigned i = 0; i < o.parts; i++) {
-		char *below = xasprintf("%s/%u", folder, i);
-		o.part = i;
-		pids[i] = fork();
-		if (pids[i] == 0) {
-			if (mkdir(below, 0700) < 0)
-				_exit(EXIT_FAILURE);
-			int status = part(below, &o, &totals[i]);
-			fflush(stdout);
-			_exit(status);
-		}
-		free(below);
-	}
-	for (unsigned i = 0; i < o.parts; i++) {
-		int status = -1;
-		waitpid(pids[i], &status, 0);
-		char *below = xasprintf("%s/%u", folder, i);
-		rmdir(below);
-		free(below);
-		if (WIFSIGNALED(status))
-			printf("FAILED: ended by signal %d\n", WTERMSIG(status));
-		held = held && status == 0;
-	}
-	return held;
-}
-
-int main(int argc, char **argv)
-{
-	struct step_options o = {.parts = PARTS};
-	if (argc == 3 && strcmp(argv[1], "--cut") == 0) {
-		o.cut = strtoull(argv[2], NULL, 10);
-		o.parts = 1;
-	} else if (argc == 2 && strcmp(argv[1], "--violation") == 0) {
-		o.want_violation = true;
-		o.parts = 1;
-	} else if (argc != 1) {
-		fprintf(stderr, "usage: %s [--cut N | --violation]\n", argv[0]);
-		return 2;
-	}
-	if (!trap_possible()) {
-		printf("SKIPPED: this machine is no x86-64: no trap flag to step stores with\n");
-		return 77;
-	}
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	struct step_totals *t =
-	    mmap(NULL, PARTS * sizeof(*t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	char *folder =
-	    xasprintf("%s/reconciled-step.XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-	if (t == MAP_FAILED || !mkdtemp(folder)) {
-		fprintf(stderr, "%s: %s\n", folder, strerror(errno));
-		return EXIT_FAILURE;
-	}
-	bool held = run_parts(folder, o, t);
-	rmdir(folder);
-	free(folder);
-	if (o.want_violation) {
-		/* By a violation, not by a crash. */
-		printf(t->violations ? "1 passed, 0 failed\n"
-				     : "FAILED: no violation was found\n0 passed, 1 failed\n");
-		return t->violations ? EXIT_SUCCESS : EXIT_FAILURE;
-	}
-	for (unsigned i = 1; i < PARTS; i++) {
-		t->cuts += t[i].cuts;
-		t->resent += t[i].resent;
-		t->recoveries_cut += t[i].recoveries_cut;
-		t->drained += t[i].drained;
-		t->violations += t[i].violations;
-	}
-	printf(
-	    "%llu stores of %llu calls, cut after %llu of them; DONE sent again after %llu, everything run "
-	    "after %llu; recovery cut after %llu stores\n",
-	    (unsigned long long)t->stores, (unsigned long long)t->transitions, (unsigned long long)t->cuts,
-	    (unsigned long long)t->resent, (unsigned long long)t->drained,
-	    (unsigned long long)t->recoveries_cut);
-	held = held && t->violations == 0;
-	printf(held ? "1 passed, 0 failed\n" : "0 passed, 1 failed\n");
-	return held ? EXIT_SUCCESS : EXIT_FAILURE;
 }

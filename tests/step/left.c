@@ -199,6 +199,7 @@ static uint64_t hash_key(struct queue_key *k)
 	h = hash_cause(&k->lease_last, hash_cause(&k->lease_first, h));
 	h = hash_cause(&k->last, hash_cause(&k->first, h));
 	k->detail.objects = k->detail.lease_objects = (struct shm_causes){0};
+	k->detail.events = k->detail.events != 0;
 	k->record.reason = k->record.message = 0;
 	h = hash_bytes(&k->detail, sizeof(k->detail), h);
 	h = hash_bytes(&k->record, sizeof(k->record), h);
@@ -316,8 +317,8 @@ bool image_equal(const struct image *a, const struct image *b)
 /* ---- whole? ---- */
 
 struct count {
-	size_t keys, leases, waiting, quarantined, ready; /* slots by state */
-	size_t details, records, texts, namespaces;	  /* cells that they name */
+	size_t keys, leases, waiting, quarantined, ready, settling; /* slots by state */
+	size_t details, records, texts, namespaces;		    /* cells that they name */
 };
 
 static void count_cells(const struct store *st, const struct shm_slot *s, struct count *c)
@@ -330,6 +331,7 @@ static void count_cells(const struct store *st, const struct shm_slot *s, struct
 		c->texts += d->objects.last_object != 0;
 		c->texts += d->lease_objects.first_object != 0;
 		c->texts += d->lease_objects.last_object != 0;
+		c->texts += d->events != 0;
 	}
 	if (s->record) {
 		const struct shm_record *r = store_record(st, s->record);
@@ -348,7 +350,8 @@ static struct count count_slots(const struct store *st)
 		if (s->state == SHM_STATE_NONE)
 			continue;
 		c.keys++;
-		c.leases += s->state == SHM_STATE_RUNNING || s->state == SHM_STATE_DIRTY;
+		c.leases += SHM_LEASED(s->state);
+		c.settling += SHM_SETTLES(s->state);
 		c.waiting += s->state == SHM_STATE_WAITING;
 		c.quarantined += s->state == SHM_STATE_QUARANTINED;
 		c.ready += s->state == SHM_STATE_READY;
@@ -393,15 +396,16 @@ static const char *cells_match(const struct store *st, const struct index *x, co
 const char *left_cells(const struct started *s)
 {
 	struct count named = count_slots(&s->store);
-	size_t ready = 0, leases = 0, waiting = 0, quarantined = 0;
+	size_t ready = 0, leases = 0, waiting = 0, quarantined = 0, settling = 0;
 	for (uint16_t i = 0; i < SHM_CONTROLLERS_MAX; i++) {
 		ready += index_ready_len(&s->wq.index, i);
 		leases += s->wq.controllers[i].running;
 		waiting += s->wq.controllers[i].waiting;
 		quarantined += s->wq.controllers[i].quarantined;
+		settling += s->wq.controllers[i].settling;
 	}
 	if (s->wq.index.keys != named.keys || ready != named.ready || leases != named.leases ||
-	    waiting != named.waiting || quarantined != named.quarantined)
+	    waiting != named.waiting || quarantined != named.quarantined || settling != named.settling)
 		return "the indexes do not count the keys that are there";
 	return cells_match(&s->store, &s->wq.index, &named);
 }
@@ -414,14 +418,22 @@ static void no_over(void *ctx, uint32_t slot)
 	(void)slot;
 }
 
-static size_t end_leases(struct workqueue *wq, int64_t now)
+/* Is there anything that a key which settles is to run for? */
+static bool only_settles(const struct workqueue *wq, const struct shm_slot *s)
+{
+	return s->state == SHM_STATE_SETTLING && s->wait == SHM_WAIT_NONE &&
+	       !store_detail(wq->store, s->detail)->timer;
+}
+
+static size_t end_leases(struct workqueue *wq, int64_t now, size_t *ret_runs)
 {
 	size_t keys = 0;
 	for (uint32_t i = 0; i < store_slots(wq->store); i++) {
 		const struct shm_slot *slot = store_slot(wq->store, i);
 		struct workqueue_end end;
 		keys += slot->state != SHM_STATE_NONE;
-		if (slot->state == SHM_STATE_RUNNING || slot->state == SHM_STATE_DIRTY)
+		*ret_runs += slot->state != SHM_STATE_NONE && !only_settles(wq, slot);
+		if (SHM_LEASED(slot->state))
 			workqueue_lost(wq, i, store_detail(wq->store, slot->detail)->generation, now, &end);
 	}
 	return keys;
@@ -430,8 +442,8 @@ static size_t end_leases(struct workqueue *wq, int64_t now)
 const char *left_drain(struct started *s, int64_t now, uint64_t generation, size_t keys)
 {
 	const struct workqueue_holder holder = {300, 301, 9, 10};
-	size_t runs = 0;
-	if (end_leases(&s->wq, now) != keys)
+	size_t runs = 0, due = 0;
+	if (end_leases(&s->wq, now, &due) != keys)
 		return "there are other keys than its reader saw";
 	/* Past every delay, quarantine and pause; a paused controller lets one probe out at a time. */
 	for (int round = 0; round < 100 && s->wq.index.keys; round++) {
@@ -452,7 +464,7 @@ const char *left_drain(struct started *s, int64_t now, uint64_t generation, size
 			}
 		}
 	}
-	if (runs != keys)
+	if (runs != due)
 		return "not every key runs once after it";
 	for (uint16_t i = 0; i < SHM_CONTROLLERS_MAX; i++)
 		if (store_controller(&s->store, i)->name[0])

@@ -33,3 +33,7 @@ void step_restart(void);
 /* Number of violations so far. */
 uint64_t step_violations(void);
 void step_violation(const char *fmt, ...) _printf_(1, 2);
+
+/* history_test.c: the history, and whether it has taken every arrow of queue/state.def. */
+void step_history(void);
+bool step_all_arrows(void);
