@@ -18,6 +18,7 @@ struct crew {
 	uint32_t awake;	 /* idle, busy and waking */
 	uint32_t waking; /* of these */
 	uint32_t asleep;
+	bool partial;	    /* right after a start: those that are awake have not all said so yet */
 	bool idle;	    /* is there one? */
 	int64_t idle_since; /* of the one that is idle longest */
 	uint32_t ready;	    /* keys that could be granted now */

@@ -39,6 +39,7 @@ static struct crew look(const struct broker *b, uint16_t row, int64_t now)
 	    .awake = crew->awake,
 	    .waking = crew->waking,
 	    .asleep = !TAILQ_EMPTY(&crew->asleep),
+	    .partial = now < b->patience,
 	    .idle = longest,
 	    .idle_since = longest ? longest->parked_since : 0,
 	    .ready = workqueue_ready(&b->wq, row, now) ? index_ready_len(&b->wq.index, row) : 0,
@@ -147,19 +148,10 @@ void crews_send_away(struct broker *b, uint16_t row,
 
 /* ---- all of them ---- */
 
-/* Right after a start nobody is woken for the number alone: those that are awake have not all said so yet. */
-static struct crew_rules rules_now(const struct broker *b, uint16_t row, int64_t now)
-{
-	struct crew_rules rules = crews_rules(b, row);
-	if (now < b->patience && rules.least != CREW_ALL)
-		rules.least = 0;
-	return rules;
-}
-
 static bool step(struct broker *b, uint16_t row, int64_t now)
 {
 	struct broker_crew *crew = &b->crews[row];
-	struct crew_rules rules = rules_now(b, row, now);
+	struct crew_rules rules = crews_rules(b, row);
 	if (rules.least == CREW_ALL && TAILQ_EMPTY(&crew->asleep))
 		return false;
 	const struct crew seen = look(b, row, now);
@@ -194,7 +186,7 @@ int64_t crews_next(const struct broker *b, int64_t now)
 	int64_t next = INT64_MAX;
 	bool sleepers = false;
 	for (uint16_t i = 0; i < SHM_CONTROLLERS_MAX; i++) {
-		struct crew_rules rules = rules_now(b, i, now);
+		struct crew_rules rules = crews_rules(b, i);
 		sleepers |= !TAILQ_EMPTY(&b->crews[i].asleep);
 		if (rules.least != CREW_ALL && !TAILQ_EMPTY(&b->crews[i].idle)) {
 			const struct crew seen = look(b, i, now);

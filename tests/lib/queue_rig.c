@@ -222,9 +222,10 @@ bool host_line(struct host *h, int seconds)
 			memmove(h->buf, nl + 1, h->len);
 			return true;
 		}
-		int64_t left = (end - clock_boottime_ns()) / NS_PER_MS;
+		/* What is there is read, too, if it is looked for late, or with 0 seconds. */
+		int64_t left = MAX((end - clock_boottime_ns()) / NS_PER_MS, 0);
 		struct pollfd p = {.fd = h->out, .events = POLLIN};
-		if (left <= 0 || poll(&p, 1, (int)left) <= 0)
+		if (poll(&p, 1, (int)left) <= 0)
 			break;
 		ssize_t n = read(h->out, h->buf + h->len, sizeof(h->buf) - h->len);
 		if (n <= 0)

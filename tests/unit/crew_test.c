@@ -25,6 +25,17 @@ Test(crew, the_least_are_always_awake)
 	EXPECT_STEP(CREW_STAY, none, S, .awake = 0, .asleep = 2, .ready = 7);
 }
 
+Test(crew, right_after_a_start_nobody_is_woken_for_the_number_and_the_least_do_not_sleep)
+{
+	EXPECT_STEP(CREW_STAY, elastic, S, .awake = 0, .asleep = 2, .partial = true);
+	EXPECT_STEP(CREW_WAKE, elastic, S, .awake = 0, .asleep = 2, .partial = true, .ready = 1);
+	EXPECT_STEP(CREW_WAKE, all, S, .awake = 1, .asleep = 2, .partial = true);
+	EXPECT_STEP(CREW_STAY, elastic, S + CREW_REST, .awake = 1, .partial = true, .idle = true,
+		    .idle_since = S);
+	EXPECT_STEP(CREW_SLEEP, elastic, S + CREW_REST, .awake = 2, .partial = true, .idle = true,
+		    .idle_since = S);
+}
+
 Test(crew, one_more_is_woken_while_keys_are_ready_and_all_are_busy)
 {
 	EXPECT_STEP(CREW_WAKE, elastic, S, .awake = 1, .asleep = 2, .ready = 1);
