@@ -124,6 +124,8 @@ static void bookmarks_move_the_resume_point(void)
 	buf_done(&rv);
 }
 
+#define LISTED_MAPS "list complete table=\"v1 ConfigMap\" "
+
 /* Changes, a new one, a deleted one and one replaced, none of which the watch can still tell. */
 static void expired(const char *how)
 {
@@ -135,7 +137,7 @@ static void expired(const char *how)
 	flush(replaced);
 	fake_broker_forget(&rig.broker);
 	rig_requests_forget();
-	size_t relists = rig_logged("watch expired (410), relisting");
+	size_t relists = rig_logged("watch expired (410), relisting"), lists = rig_logged(LISTED_MAPS);
 	rig_control("{\"op\":\"put\",\"kind\":\"Secret\",\"namespace\":\"shop\",\"name\":\"other\"}");
 	if (!strcmp(how, "error410"))
 		rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"error410\"}");
@@ -145,6 +147,8 @@ static void expired(const char *how)
 	rig_control(
 	    "{\"op\":\"fail\",\"kind\":\"ConfigMap\",\"verb\":\"watch\",\"status\":503,\"times\":1000}");
 	SAYS(20, !rig_watching("ConfigMap"));
+	/* It lists at once after this one: a list of several pages, between which the changes were seen one by one. */
+	SAYS(20, strcmp(how, "error410") != 0 || rig_logged(LISTED_MAPS) > lists);
 	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"%s\",\"data\":{"
 		    "\"a\":\"gap\"}}",
 		    changed);
@@ -370,6 +374,7 @@ static void a_kind_that_goes_and_comes(void)
 	const char *topic = "watch example.com/v1 Website";
 	struct broker_key k = {0};
 	fake_broker_forget(&rig.broker);
+	SAYS(20, rig_watching("Website")); /* else there is none yet to end */
 	rig_control("{\"op\":\"serve\",\"kind\":\"Website\",\"served\":false}");
 	rig_control("{\"op\":\"watches\",\"kind\":\"Website\",\"how\":\"end\"}");
 	SAYS(20, fake_broker_state(&rig.broker, "sites", topic, NULL) == WIRE_STATE_WAITING);
