@@ -78,7 +78,11 @@ static void what_is_to_come_is_told_when_it_came(void)
 	put("ConfigMap", "shop", "c");
 	SAYS(20, has_passed(next));
 	CHECK(fake_broker_count(&rig.broker, "maps", "shop", "c", NULL) == 1);
-	CHECK(rig.broker.keys_before == rig.broker.n_keys);
+	/* The key came before that was told; others may come later. */
+	size_t at = 0;
+	while (at < rig.broker.n_keys && strcmp(rig.broker.keys[at].name, "c") != 0)
+		at++;
+	CHECK(at < rig.broker.keys_before);
 	CHECK(rig_cache_says("v1 ConfigMap", "c", "name"));
 }
 
