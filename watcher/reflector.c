@@ -11,14 +11,19 @@ void reflector_init(struct reflector *r)
 	*r = (struct reflector){.phase = REFLECTOR_DISCOVER};
 }
 
-static int64_t backoff(struct reflector *r, const struct reflector_input *in)
+static int64_t wait_after(unsigned *failures, const struct reflector_input *in)
 {
-	int64_t d = r->failures < 6 ? BASE_NS << r->failures : CAP_NS;
-	if (r->failures < 6)
-		r->failures++;
+	int64_t d = *failures < 6 ? BASE_NS << *failures : CAP_NS;
+	if (*failures < 6)
+		(*failures)++;
 	d = MIN(d, CAP_NS);
 	d += (int64_t)(in->random * (double)d);
 	return MAX(d, in->retry_after_ns);
+}
+
+static int64_t backoff(struct reflector *r, const struct reflector_input *in)
+{
+	return wait_after(&r->failures, in);
 }
 
 static struct reflector_output go(struct reflector *r, enum reflector_phase phase, int64_t wait_ns)
@@ -47,12 +52,13 @@ struct reflector_output reflector_next(struct reflector *r, const struct reflect
 	int64_t wait;
 	switch (in->event) {
 	case REFLECTOR_SERVED:
+		r->unserved = 0;
 		return go(r, REFLECTOR_LIST, 0);
 	case REFLECTOR_NOT_SERVED:
 		/* it was served a moment ago: look at once, but never in a tight loop */
 		if (r->phase != REFLECTOR_DISCOVER)
 			return go(r, REFLECTOR_DISCOVER, backoff(r, in));
-		wait = backoff(r, in);
+		wait = wait_after(&r->unserved, in);
 		return go(r, REFLECTOR_DISCOVER, MAX(MIN(wait, DISCOVER_NS), in->retry_after_ns));
 	case REFLECTOR_LISTED:
 		r->has_version = true;

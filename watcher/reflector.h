@@ -43,6 +43,7 @@ enum reflector_event {
 struct reflector {
 	enum reflector_phase phase;
 	unsigned failures;    /* since the last progress: the exponent */
+	unsigned unserved;    /* questions in a row whether the kind is served: no failures of its watch */
 	unsigned watch_fails; /* watches that could not start, in a row */
 	unsigned expired;     /* 410 answers without progress in between */
 	bool has_version;     /* a list is complete: a watch can resume */

@@ -375,8 +375,6 @@ static void a_kind_that_goes_and_comes(void)
 	struct broker_key k = {0};
 	fake_broker_forget(&rig.broker);
 	SAYS(20, rig_watching("Website")); /* else there is none yet to end */
-	/* Progress: a watch that ends at once without any backs off for up to a minute. */
-	rig_control("{\"op\":\"watches\",\"kind\":\"Website\",\"how\":\"bookmark\"}");
 	rig_control("{\"op\":\"serve\",\"kind\":\"Website\",\"served\":false}");
 	rig_control("{\"op\":\"watches\",\"kind\":\"Website\",\"how\":\"end\"}");
 	SAYS(20, fake_broker_state(&rig.broker, "sites", topic, NULL) == WIRE_STATE_WAITING);

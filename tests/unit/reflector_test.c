@@ -135,6 +135,24 @@ Test(reflector, not_served_is_asked_again_at_most_ten_seconds_later)
 	cr_assert(out.phase == REFLECTOR_DISCOVER && out.relist && out.wait_ns == 800 * MS);
 }
 
+Test(reflector, a_kind_that_was_long_not_served_is_not_watched_late)
+{
+	for (int i = 0; i < 10; i++)
+		happens(REFLECTOR_NOT_SERVED);
+	happens(REFLECTOR_SERVED);
+	happens(REFLECTOR_LISTED);
+	out = reflector_next(
+	    &r, &(struct reflector_input){.event = REFLECTOR_ENDED, .retry_after_ns = -1, .lived_ns = 1});
+	cr_assert(out.phase == REFLECTOR_LIST && out.wait_ns == 800 * MS);
+	/* Served by discovery and never by a list: that is asked less and less. */
+	for (int i = 0; i < 10; i++) {
+		happens(REFLECTOR_NOT_SERVED);
+		happens(REFLECTOR_SERVED);
+	}
+	happens(REFLECTOR_NOT_SERVED);
+	cr_assert_eq(out.wait_ns, 30 * NS_PER_S);
+}
+
 Test(reflector, a_watch_that_is_refused_keeps_its_place_for_a_while)
 {
 	watching();
