@@ -1,20 +1,6 @@
 #!/bin/sh
 # reconcilectl pause, resume, drain, quarantine and requeue on a system that runs.
-. "$SRC/tests/lib/check.sh"
-ctl=$BIN/reconcilectl
-region=/dev/shm/reconciled-$(basename "$FOLDER")
-here="--runtime-dir $FOLDER/run --region-dir $region"
-UP=
-check_end() {
-	[ -z "$UP" ] || kill -9 "$UP" 2>/dev/null
-	rm -rf "$region"
-}
-# shellcheck disable=SC2086
-r() { # COMMAND ARGUMENT...
-	command=$1
-	shift
-	"$ctl" "$command" "$@" $here
-}
+. "$SRC/tests/lib/ctl.sh"
 state() { [ "$(r explain "$1" -o json 2>/dev/null | jq -r '.key.state // "none"')" = "$2" ]; } # KEY STATE
 of() { r status -o json 2>/dev/null | jq -r ".controllers[] | select(.name == \"$1\") | $2"; } # CONTROLLER FILTER
 is() { [ "$(of "$1" "$2")" = "$3" ]; }

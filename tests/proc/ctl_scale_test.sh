@@ -1,20 +1,6 @@
 #!/bin/sh
 # workers: {min, max} and reconcilectl scale with real workers: the program of one that sleeps is stopped.
-. "$SRC/tests/lib/check.sh"
-ctl=$BIN/reconcilectl
-region=/dev/shm/reconciled-$(basename "$FOLDER")
-here="--runtime-dir $FOLDER/run --region-dir $region"
-UP=
-check_end() {
-	[ -z "$UP" ] || kill -9 "$UP" 2>/dev/null
-	rm -rf "$region"
-}
-# shellcheck disable=SC2086
-r() { # COMMAND ARGUMENT...
-	command=$1
-	shift
-	"$ctl" "$command" "$@" $here
-}
+. "$SRC/tests/lib/ctl.sh"
 of() { r status -o json 2>/dev/null | jq -r "$1"; } # FILTER
 is() { [ "$(of "$1")" = "$2" ]; }
 mark="lazy-$$"

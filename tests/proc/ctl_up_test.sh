@@ -1,14 +1,6 @@
 #!/bin/sh
 # reconcilectl up with real processes: starting, restarting, reloading, the ways to end, and being process 1.
-. "$SRC/tests/lib/check.sh"
-ctl=$BIN/reconcilectl
-region=/dev/shm/reconciled-$(basename "$FOLDER")
-here="--runtime-dir $FOLDER/run --region-dir $region"
-UP=
-check_end() {
-	[ -z "$UP" ] || kill -9 "$UP" 2>/dev/null
-	rm -rf "$region"
-}
+. "$SRC/tests/lib/ctl.sh"
 
 controller() { # FILE NAME [LINE]
 	cat >"$FOLDER/c/$1" <<-YAML

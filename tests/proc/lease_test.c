@@ -8,16 +8,6 @@
 
 enum { KILLED_SECONDS = 60 }; /* within which a lease of 1 s and its 35 s for writes end, on a slow machine */
 
-static void put_file(const char *name, const char *text)
-{
-	_cleanup_(free_ptr) char *path = xasprintf("%s/%s", conf_dir, name);
-	FILE *f = fopen(path, "we");
-	if (!f || fputs(text, f) < 0 || fclose(f) != 0) {
-		perror(path);
-		exit(1);
-	}
-}
-
 static int watch(pid_t pid)
 {
 	uint64_t start;
@@ -314,9 +304,9 @@ int main(int argc, char **argv)
 {
 	queue_rig_init(argc, argv);
 	setenv("RECONCILED_TEST_WRITE_TIMEOUT_MS", "1000", 1);
-	put_file("reconciled.yaml", "budgets: {queue: 8Mi}\n");
-	put_file("web.yaml", CONTROLLER("web", "ConfigMap", "  reconciliationTimeout: 1s\n"));
-	put_file("slow.yaml", CONTROLLER("slow", "Secret", "  reconciliationTimeout: 300s\n"));
+	rig_file("reconciled.yaml", "budgets: {queue: 8Mi}\n");
+	rig_file("web.yaml", CONTROLLER("web", "ConfigMap", "  reconciliationTimeout: 1s\n"));
+	rig_file("slow.yaml", CONTROLLER("slow", "Secret", "  reconciliationTimeout: 300s\n"));
 	broker_start();
 	struct err err = {0};
 	CHECK_MSG(transport_dial(socket_path, &watcher, &err) == 0, "%s", err.text);

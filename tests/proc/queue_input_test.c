@@ -16,16 +16,6 @@
 
 enum { CONNECTIONS = 10000, SPARE_FILES = 200 };
 
-static void put_file(const char *name, const char *text)
-{
-	_cleanup_(free_ptr) char *path = xasprintf("%s/%s", conf_dir, name);
-	FILE *f = fopen(path, "we");
-	if (!f || fputs(text, f) < 0 || fclose(f) != 0) {
-		perror(path);
-		exit(1);
-	}
-}
-
 static size_t log_count(const char *text)
 {
 	_cleanup_(free_ptr) char *log = log_text();
@@ -430,9 +420,9 @@ int main(int argc, char **argv)
 		return stranger(argv[2]);
 	queue_rig_init(argc, argv);
 	setenv("RECONCILED_TEST_WRITE_TIMEOUT_MS", "1000", 1);
-	put_file("reconciled.yaml", "budgets: {queue: 8Mi}\n");
-	put_file("web.yaml", CONTROLLER("web", "ConfigMap"));
-	put_file("slow.yaml", CONTROLLER("slow", "Secret"));
+	rig_file("reconciled.yaml", "budgets: {queue: 8Mi}\n");
+	rig_file("web.yaml", CONTROLLER("web", "ConfigMap"));
+	rig_file("slow.yaml", CONTROLLER("slow", "Secret"));
 	broker_start();
 	struct err err = {0};
 	CHECK_MSG(transport_dial(socket_path, &watcher, &err) == 0, "%s", err.text);

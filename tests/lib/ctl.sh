@@ -1,0 +1,16 @@
+# Sourced by tests of reconcilectl: check.sh, and folders of its own for a `reconcilectl up`, which is ended with the test (set UP to its pid).
+. "$SRC/tests/lib/check.sh"
+ctl=$BIN/reconcilectl
+region=/dev/shm/reconciled-$(basename "$FOLDER")
+here="--runtime-dir $FOLDER/run --region-dir $region"
+UP=
+check_end() {
+	[ -z "$UP" ] || kill -9 "$UP" 2>/dev/null
+	rm -rf "$region"
+}
+# shellcheck disable=SC2086
+r() { # COMMAND ARGUMENT...
+	command=$1
+	shift
+	"$ctl" "$command" "$@" $here
+}
