@@ -13,6 +13,7 @@ struct api_request {
 	const char *content_type, *accept, *user_agent; /* "" if absent */
 	int64_t now;					/* seconds since the epoch */
 	int64_t bookmark_interval_ns;
+	bool no_watch_list; /* sendInitialEvents is refused */
 };
 
 struct watch;

@@ -11,7 +11,8 @@ struct params {
 	char *field_manager, *label_selector, *field_selector, *resource_version, *resource_version_match,
 	    *continue_token;
 	char *propagation_policy, *include_object;
-	bool force, dry_run, watch, bookmarks, send_initial_events;
+	char *send_initial_events; /* NULL: not said; "true" or "false" */
+	bool force, dry_run, watch, bookmarks;
 	int64_t limit, timeout_seconds; /* 0: none; -1: absent */
 };
 

@@ -103,6 +103,16 @@ int fail_expired(struct failure *f, const char *fmt, ...)
 	return -ECANCELED;
 }
 
+int fail_too_large(struct failure *f, uint64_t version, uint64_t current)
+{
+	f->retry_after = 1;
+	f->n_causes = 1;
+	f->causes[0] =
+	    (struct cause){.reason = "ResourceVersionTooLarge", .message = "Too large resource version"};
+	return fail(f, 504, "Timeout", "Timeout: Too large resource version: %llu, current: %llu",
+		    (unsigned long long)version, (unsigned long long)current);
+}
+
 void invalid(struct failure *f, const char *reason, const char *field, const char *fmt, ...)
 {
 	if (f->n_causes == FAILURE_CAUSES_MAX)

@@ -37,6 +37,7 @@ int fail_conflict(struct failure *f, const char *group, const char *resource, st
 int fail_forbidden(struct failure *f, const char *group, const char *resource, struct span name,
 		   const char *fmt, ...) _printf_(5, 6);
 int fail_expired(struct failure *f, const char *fmt, ...) _printf_(2, 3);
+int fail_too_large(struct failure *f, uint64_t version, uint64_t current); /* a resourceVersion to come */
 
 /* Adds one finding to a 422. kind and name say which object; fail_invalid_done makes the message of all of
  * them and returns 0 if there was none. More findings than FAILURE_CAUSES_MAX are cut. */

@@ -19,6 +19,7 @@ static struct {
 	const char *listen, *write_kubeconfig;
 	struct access_files files;
 	const char *history, *storage_limit, *max_connections, *bookmark_interval;
+	bool no_watch_list;
 } arg = {.listen = "127.0.0.1:8901",
 	 .history = "10000",
 	 .storage_limit = "1024",
@@ -46,6 +47,8 @@ static const struct program_option options[] = {
      NULL},
     {"bookmark-interval", 0, "SECONDS", "how often a watch gets a bookmark (60)", &arg.bookmark_interval,
      NULL, NULL},
+    {"no-watch-list", 0, NULL, "refuse sendInitialEvents, as servers without the feature WatchList do", NULL,
+     &arg.no_watch_list, NULL},
     {0},
 };
 
@@ -167,6 +170,7 @@ static int run(struct access *a, int fd, unsigned port, int signals)
 	    .fd = fd,
 	    .max_connections = number("max-connections", arg.max_connections, 100000),
 	    .bookmark_interval_ns = number("bookmark-interval", arg.bookmark_interval, 86400) * NS_PER_S,
+	    .no_watch_list = arg.no_watch_list,
 	};
 	unsigned history = number("history", arg.history, 10000000),
 		 limit = number("storage-limit", arg.storage_limit, 1 << 20);

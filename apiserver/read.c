@@ -40,16 +40,6 @@ static int parse_version(struct call *c, uint64_t *ret)
 	return 0;
 }
 
-static int too_large(struct call *c, uint64_t version)
-{
-	c->f.retry_after = 1;
-	c->f.n_causes = 1;
-	c->f.causes[0] =
-	    (struct cause){.reason = "ResourceVersionTooLarge", .message = "Too large resource version"};
-	return fail(&c->f, 504, "Timeout", "Timeout: Too large resource version: %llu, current: %llu",
-		    (unsigned long long)version, (unsigned long long)c->store->rv);
-}
-
 int call_get(struct call *c)
 {
 	uint64_t version;
@@ -59,7 +49,7 @@ int call_get(struct call *c)
 	storage_lock(c->store);
 	struct object *found = storage_find(c->view.kind->storage, ns_span(c), span_of(c->name));
 	_cleanup_(object_unref_ptr) struct object *o = found ? object_ref(found) : NULL;
-	r = version > c->store->rv ? too_large(c, version) : 0;
+	r = version > c->store->rv ? fail_too_large(&c->f, version, c->store->rv) : 0;
 	storage_unlock(c->store);
 	if (r < 0)
 		return r;
@@ -129,11 +119,14 @@ static int list_version(struct call *c, struct list *l)
 	else if (exact && version == 0)
 		invalid(&c->f, "FieldValueForbidden", "resourceVersionMatch",
 			"Forbidden: resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"");
+	if (c->params.send_initial_events)
+		invalid(&c->f, "FieldValueForbidden", "sendInitialEvents",
+			"Forbidden: sendInitialEvents is forbidden for list");
 	r = invalid_done(&c->f, "meta.k8s.io", "ListOptions", span_of(""));
 	if (r < 0)
 		return r;
 	if (version > c->store->rv)
-		return too_large(c, version);
+		return fail_too_large(&c->f, version, c->store->rv);
 	l->rv = exact ? version : c->store->rv;
 	return 0;
 }

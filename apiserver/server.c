@@ -214,6 +214,7 @@ static enum MHD_Result finish(struct server *s, struct MHD_Connection *connectio
 	    .user_agent = header(connection, "User-Agent"),
 	    .now = clock_realtime_ns() / NS_PER_S,
 	    .bookmark_interval_ns = s->options.bookmark_interval_ns,
+	    .no_watch_list = s->options.no_watch_list,
 	};
 	struct api_response out;
 	int64_t start = watch_clock();

@@ -7,6 +7,7 @@ struct server_options {
 	int fd; /* listening */
 	unsigned max_connections;
 	int64_t bookmark_interval_ns;
+	bool no_watch_list; /* see api.h */
 };
 
 struct server;

@@ -134,12 +134,18 @@ static int param_set(struct params *p, const char *name, const char *value, stru
 	    {"force", NULL, &p->force, NULL},
 	    {"watch", NULL, &p->watch, NULL},
 	    {"allowWatchBookmarks", NULL, &p->bookmarks, NULL},
-	    {"sendInitialEvents", NULL, &p->send_initial_events, NULL},
 	    {"limit", NULL, NULL, &p->limit},
 	    {"timeoutSeconds", NULL, NULL, &p->timeout_seconds},
 	};
 	if (!strcmp(name, "dryRun"))
 		return param_dry_run(value, &p->dry_run, f);
+	if (!strcmp(name, "sendInitialEvents")) {
+		bool wanted;
+		int r = param_bool(name, value, &wanted, f);
+		if (r == 0)
+			param_text(&p->send_initial_events, wanted ? "true" : "false");
+		return r;
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
 		if (strcmp(name, table[i].name) != 0)
 			continue;
@@ -180,6 +186,7 @@ void params_done(struct params *p)
 	free(p->continue_token);
 	free(p->propagation_policy);
 	free(p->include_object);
+	free(p->send_initial_events);
 	*p = (struct params){0};
 }
 

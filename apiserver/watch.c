@@ -12,6 +12,7 @@ struct watch {
 	char *namespace, *name; /* NULL: all */
 	struct selector *labels, *fields;
 	bool bookmarks, table_head, expired;
+	bool initial_end;   /* the end of the initial events is still to be told */
 	struct failure why; /* with expired */
 	struct snapshot initial;
 	size_t initial_sent;
@@ -50,24 +51,36 @@ static bool matches(const struct object *o, void *ctx)
 	return selector_match_labels(w->labels, o) && selector_match_fields(w->fields, o);
 }
 
-/* The place to go on from, or the state as it is now when no version was named. The lock is held. */
-static int start(struct watch *w, const char *version, struct failure *f)
+/* From the state as it is now, told or not. */
+static int start_now(struct watch *w, bool told)
 {
 	struct storage *s = w->store;
 	struct kind *kind = w->view.kind->storage;
 	struct span none = {0};
-	if (!version || !*version || !strcmp(version, "0")) {
-		w->rv = s->rv;
-		w->next = kind->ring_first + kind->ring_len;
-		return storage_snapshot(s, kind, s->rv, none, none, none, false, SIZE_MAX, matches, w,
-					&w->initial);
-	}
+	w->rv = s->rv;
+	w->next = kind->ring_first + kind->ring_len;
+	return told ? storage_snapshot(s, kind, s->rv, none, none, none, false, SIZE_MAX, matches, w,
+				       &w->initial)
+		    : 0;
+}
+
+/* The place to go on from, or the state as it is now when no version was named or initial events are wanted. The
+ * lock is held. */
+static int start(struct watch *w, const char *version, const char *send_initial_events, struct failure *f)
+{
+	struct storage *s = w->store;
+	struct kind *kind = w->view.kind->storage;
+	bool told = send_initial_events && !strcmp(send_initial_events, "true");
+	if (!version || !*version || !strcmp(version, "0"))
+		return start_now(w, told || !send_initial_events);
 	char *end;
 	errno = 0;
 	w->rv = strtoull(version, &end, 10);
 	if (*version < '0' || *version > '9' || *end || errno)
 		return fail_bad_request(f, "Invalid value: \"%.64s\": resourceVersion must be a number",
 					version);
+	if (told)
+		return w->rv > s->rv ? fail_too_large(f, w->rv, s->rv) : start_now(w, true);
 	if (storage_event_after(s, kind, w->rv, &w->next) < 0) {
 		w->expired = true;
 		fail_expired(&w->why, "too old resource version: %llu (%llu)", (unsigned long long)w->rv,
@@ -79,14 +92,21 @@ static int start(struct watch *w, const char *version, struct failure *f)
 static int check_params(struct call *c)
 {
 	const struct params *p = &c->params;
-	if (p->send_initial_events)
+	const char *match = p->resource_version_match ? p->resource_version_match : "";
+	if (p->send_initial_events && strcmp(match, "NotOlderThan") != 0)
+		invalid(&c->f, "FieldValueForbidden", "resourceVersionMatch",
+			"Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+	if (p->send_initial_events && c->in->no_watch_list)
 		invalid(&c->f, "FieldValueForbidden", "sendInitialEvents",
 			"Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature "
 			"gate is enabled");
-	else if (p->resource_version_match && *p->resource_version_match)
+	if (*match && !p->send_initial_events)
 		invalid(&c->f, "FieldValueForbidden", "resourceVersionMatch",
 			"Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is "
 			"provided");
+	if (*match && strcmp(match, "NotOlderThan") != 0)
+		invalid(&c->f, "FieldValueNotSupported", "resourceVersionMatch",
+			"Unsupported value: \"%.64s\": supported values: \"NotOlderThan\"", match);
 	if (p->continue_token && *p->continue_token)
 		invalid(&c->f, "FieldValueForbidden", "continue",
 			"Forbidden: continue is forbidden for watch");
@@ -107,6 +127,7 @@ int call_watch(struct call *c)
 	w->namespace = c->namespace ? xstrdup(c->namespace) : NULL;
 	w->name = c->name ? xstrdup(c->name) : NULL;
 	w->bookmarks = p->bookmarks;
+	w->initial_end = p->bookmarks && p->send_initial_events && !strcmp(p->send_initial_events, "true");
 	w->table_head = true;
 	/* Without a wish: 30 to 60 minutes, so that clients do not all come back at once. */
 	int64_t seconds =
@@ -120,7 +141,7 @@ int call_watch(struct call *c)
 					  &w->fields, &c->f);
 	if (r == 0) {
 		storage_lock(c->store);
-		r = start(w, p->resource_version, &c->f);
+		r = start(w, p->resource_version, p->send_initial_events, &c->f);
 		storage_unlock(c->store);
 	}
 	if (r < 0) {
@@ -143,19 +164,27 @@ static void put_event(struct watch *w, struct buf *out, const char *type, const 
 	w->table_head = false;
 }
 
-static void put_bookmark(struct watch *w, struct buf *out, uint64_t rv)
+static void put_bookmark(struct watch *w, struct buf *out)
 {
 	char version[API_VERSION_MAX];
-	bool object = w->form == FORM_OBJECT;
+	bool object = w->form == FORM_OBJECT, table = w->form == FORM_TABLE;
+	if (table)
+		buf_printf(
+		    out,
+		    "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\","
+		    "\"metadata\":{\"resourceVersion\":\"%llu\"},\"columnDefinitions\":null,\"rows\":["
+		    "{\"cells\":[],\"object\":",
+		    (unsigned long long)w->rv);
+	else
+		buf_puts(out, "{\"type\":\"BOOKMARK\",\"object\":");
 	buf_printf(out,
-		   "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"%s\",\"apiVersion\":\"%s\",\"metadata\":{"
-		   "\"resourceVersion\":\"%llu\"",
-		   object		   ? w->view.def->kind
-		   : w->form == FORM_TABLE ? "Table"
-					   : "PartialObjectMetadata",
-		   object ? view_api_version(&w->view, version) : "meta.k8s.io/v1", (unsigned long long)rv);
-	buf_puts(out, w->form == FORM_TABLE ? "},\"columnDefinitions\":null,\"rows\":[]}}\n"
-					    : ",\"creationTimestamp\":null}}}\n");
+		   "{\"kind\":\"%s\",\"apiVersion\":\"%s\",\"metadata\":{\"resourceVersion\":\"%llu\","
+		   "\"creationTimestamp\":null%s}}",
+		   object ? w->view.def->kind : "PartialObjectMetadata",
+		   object ? view_api_version(&w->view, version) : "meta.k8s.io/v1", (unsigned long long)w->rv,
+		   w->initial_end ? ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}" : "");
+	buf_puts(out, table ? "}]}}\n" : "}\n");
+	w->initial_end = false;
 }
 
 static void put_error(struct buf *out, const struct failure *f)
@@ -237,6 +266,10 @@ enum watch_result watch_step(struct watch *w, struct buf *out, int64_t now, int6
 {
 	if (w->initial.n)
 		return step_initial(w, out, wall);
+	if (w->initial_end) { /* w->rv is the version of what was told */
+		put_bookmark(w, out);
+		return WATCH_DATA;
+	}
 	struct event events[BATCH];
 	bool end = false;
 	size_t n = w->expired ? 0 : collect(w, events, &end), start_len = out->len;
@@ -251,7 +284,7 @@ enum watch_result watch_step(struct watch *w, struct buf *out, int64_t now, int6
 	}
 	end |= now >= w->end;
 	if (w->bookmarks && (end || now >= w->bookmark_at)) {
-		put_bookmark(w, out, w->rv);
+		put_bookmark(w, out);
 		w->bookmark_at = now + w->bookmark_every;
 	}
 	if (end)

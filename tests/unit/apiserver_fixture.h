@@ -15,6 +15,7 @@
 
 static struct storage *store;
 static struct api_response answer;
+static _unused_ bool refuse_watch_list;
 static int64_t now = 1700000000;
 static const char *accept_header = "", *agent = "test/1.0";
 
@@ -50,7 +51,8 @@ static _unused_ int call_typed(const char *method, const char *uri, const char *
 				 .accept = accept_header,
 				 .user_agent = agent,
 				 .now = now,
-				 .bookmark_interval_ns = 60 * NS_PER_S};
+				 .bookmark_interval_ns = 60 * NS_PER_S,
+				 .no_watch_list = refuse_watch_list};
 	api_response_done(&answer);
 	api_handle(store, &in, &answer);
 	return answer.code;

@@ -215,10 +215,67 @@ Test(apiserver_watch, tables_and_metadata)
 	watch_free(w);
 }
 
+#define STREAMING "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+#define MARK	  ".object.metadata.annotations['k8s.io/initial-events-end']"
+
+Test(apiserver_watch, a_streaming_list_ends_with_a_marked_bookmark)
+{
+	create("a", "web");
+	create("b", "db");
+	_cleanup_(free_ptr) char *version = version_now();
+	struct watch *w = watch_from(STREAMING "&labelSelector=tier%3Dweb", "");
+	create("c", "web");
+	EXPECT_EVENTS(w, start, WATCH_IDLE, "ADDED a, BOOKMARK, ADDED c");
+	watch_free(w);
+	/* Of nothing, too; and its version is that of what was told, whatever happened since. */
+	const char *const forms[] = {"", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"};
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		_cleanup_(free_ptr) char *then = version_now();
+		accept_header = forms[i];
+		w = watch_from(STREAMING "&labelSelector=tier%3Dnone", i ? "0" : version);
+		EXPECT_CODE(200, PATCH_BY(MERGE, CM "/a", i ? "{'data':{'k':'x'}}" : "{'data':{'k':'y'}}"));
+		_cleanup_(buf_done) struct buf line = {0};
+		int64_t until;
+		cr_assert_eq(watch_step(w, &line, start, now, &until), WATCH_DATA);
+		cr_expect(json_string_is(table_value(buf_span(&line), ".type"), "BOOKMARK"));
+		cr_expect(json_string_is(table_value(buf_span(&line), MARK), "true"), "%s", buf_str(&line));
+		cr_expect(
+		    json_string_is(table_value(buf_span(&line), ".object.metadata.resourceVersion"), then),
+		    "%s", buf_str(&line));
+		/* Later bookmarks are not marked. */
+		EXPECT_EVENTS(w, start, WATCH_IDLE, "");
+		buf_reset(&line);
+		watch_step(w, &line, start + 61 * NS_PER_S, now, &until);
+		cr_expect(json_string_is(table_value(buf_span(&line), ".type"), "BOOKMARK"));
+		cr_expect(!table_value(buf_span(&line), MARK).at);
+		watch_free(w);
+	}
+}
+
+Test(apiserver_watch, a_streaming_list_in_other_ways)
+{
+	create("a", "web");
+	/* Nobody is told where the initial events end who did not ask for bookmarks. */
+	struct watch *w = watch(CM "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
+	EXPECT_EVENTS(w, start, WATCH_IDLE, "ADDED a");
+	watch_free(w);
+	w = watch(CM "?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan");
+	EXPECT_EVENTS(w, start, WATCH_IDLE, "");
+	watch_free(w);
+	EXPECT_CODE(504, GET(CM "?watch=1&resourceVersion=99999999999999999" STREAMING));
+	EXPECT_AT(".details.causes[0].reason", "ResourceVersionTooLarge");
+	refuse_watch_list = true;
+	EXPECT_CODE(422, GET(CM "?watch=1" STREAMING));
+	EXPECT_AT(".details.causes[0].field", "sendInitialEvents");
+}
+
 Test(apiserver_watch, what_is_not_supported_is_refused)
 {
-	EXPECT_CODE(422, GET(CM "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&"
-				"allowWatchBookmarks=true"));
+	EXPECT_CODE(422, GET(CM "?watch=1&sendInitialEvents=true"));
+	EXPECT_AT(".details.causes[0].field", "resourceVersionMatch");
+	EXPECT_CODE(422, GET(CM "?watch=1&sendInitialEvents=true&resourceVersionMatch=Exact"));
+	EXPECT_CODE(400, GET(CM "?watch=1&sendInitialEvents=maybe"));
+	EXPECT_CODE(422, GET(CM "?sendInitialEvents=true"));
 	EXPECT_AT(".details.causes[0].field", "sendInitialEvents");
 	EXPECT_CODE(422, GET(CM "?watch=1&resourceVersionMatch=Exact"));
 	EXPECT_CODE(400, GET(CM "?watch=1&resourceVersion=x"));
