@@ -169,6 +169,8 @@ static void set_headers(struct http_transfer *t)
 		add_header(t, type);
 	if (bearer || basic)
 		add_header(t, bearer ? bearer : basic);
+	for (char **line = c->config.impersonate; line && *line; line++)
+		add_header(t, *line);
 	if (c->host)
 		add_header(t, c->host);
 	if (t->request.own_connection || c->config.disable_compression)

@@ -1,31 +1,35 @@
 /* Where the API server is and who we are. Sources, first that is given: an explicit path (--kubeconfig), the
- * path in reconciled.yaml, $KUBECONFIG (first file only; a list is refused as not supported by this version),
- * in-cluster
+ * path in reconciled.yaml, $KUBECONFIG (files with ':' between them), in-cluster
  * (/var/run/secrets/kubernetes.io/serviceaccount). Never ~/.kube/config.
  *
+ * The files of $KUBECONFIG are merged as kubectl does: the first file that sets current-context decides, and of
+ * each cluster, context and user the whole entry of the first file that has its name counts. Files that are
+ * not there or say nothing are passed over with a warning; a broken one is an error. At most 32.
+ *
  * Relative paths are relative to the file that names them (to the link, where that is a symbolic link). Data
- * wins over a file, tokenFile over token. What is not supported (exec, auth-provider, impersonation, socks
- * proxies, ...) is an error that says so. */
+ * wins over a file, tokenFile over token. What is not supported (exec, socks proxies, ...) is an error that
+ * says so. */
 #pragma once
 #include "base.h"
 
 struct kubeconfig {
-	char *source;		 /* the file, or "in-cluster": for messages */
+	char *source;		 /* the files, ':' between them, or "in-cluster": for messages */
+	char **files;		 /* they, with absolute paths, NULL-terminated; NULL: in-cluster */
 	char *server;		 /* without a trailing slash; may carry a path prefix */
 	char *namespace;	 /* of the context; NULL: none */
 	char *ca_file, *ca_data; /* data: PEM, decoded; at most one is set */
 	char *cert_file, *cert_data, *key_file, *key_data;
 	char *token, *token_file; /* token_file is read again at most once a minute */
 	char *user, *password;	  /* basic auth */
+	char **impersonate;	  /* header lines, "Impersonate-User: jane", NULL-terminated; NULL: none */
 	char *tls_server_name;	  /* for SNI and for verification */
 	char *proxy_url;
 	bool insecure; /* insecure-skip-tls-verify: a program warns once per start */
 	bool disable_compression;
-	char *warnings; /* lines for the program's log at start; NULL: none */
+	char **warnings; /* for the program's log at start, NULL-terminated; NULL: none */
 };
 
-/* -ENOENT: nothing given and not in a cluster (an empty or missing file in $KUBECONFIG counts as nothing; err
- * has the places). -EINVAL: err has file, line, what and what to do. Whether certificates are usable is seen
+/* -ENOENT: nothing given and not in a cluster (err has the places). -EINVAL: err has file, line, what and what to do. Whether certificates are usable is seen
  * by http_client_new. */
 int kubeconfig_load(const char *explicit_path, const char *configured_path, struct kubeconfig *ret,
 		    struct err *err);

@@ -1,6 +1,7 @@
 #include "config.h"
 #include "ctl.h"
 #include "http.h"
+#include <stdio.h>
 #include <unistd.h>
 
 int ctl_client(const struct ctl *c, struct http_client **ret, struct err *err)
@@ -17,6 +18,8 @@ int ctl_client(const struct ctl *c, struct http_client **ret, struct err *err)
 	int rc = kubeconfig_load(path, config.main.kubeconfig, &k, err);
 	if (rc == 0)
 		rc = http_client_new(&k, "reconcilectl", ret, err);
+	for (char **w = k.warnings; rc == 0 && w && *w; w++)
+		fprintf(stderr, "reconcilectl: warning: %s\n", *w);
 	kubeconfig_done(&k);
 	config_done(&config);
 	return rc;

@@ -41,6 +41,8 @@ static int start_http(struct watcher *w, struct err *err)
 	if (rc == 0)
 		log_info("API server", LOG_S("server", http_client_server(w->http)),
 			 LOG_S("kubeconfig", k.source));
+	for (char **line = k.warnings; rc == 0 && line && *line; line++)
+		log_warning("kubeconfig", LOG_S("warning", *line));
 	kubeconfig_done(&k);
 	return rc < 0 ? EXIT_CONFIG : 0;
 }

@@ -11,8 +11,8 @@
 /* ---- what the jail hides ---- */
 
 struct paths {
-	const char *at[16];
-	char *owned[16];
+	const char *at[48]; /* our own folders, a list of kubeconfigs, and what one of them names */
+	char *owned[48];
 	size_t count;
 };
 
@@ -71,11 +71,13 @@ static int hidden_paths(const struct host *h, struct paths *p, struct err *err)
 {
 	const struct config_controller *c = h->controller;
 	const struct kubeconfig *k = &h->kubeconfig;
-	const char *secrets[] = {k->source, k->cert_file, k->key_file, k->token_file};
+	const char *secrets[] = {k->cert_file, k->key_file, k->token_file};
 	hide(p, c, h->program->runtime_dir);
 	hide(p, c, h->program->region_dir);
 	hide(p, c, "/etc/reconciled");
 	int r = 0;
+	for (char **file = k->files; file && *file && r == 0; file++)
+		r = hide_secret(p, c, *file, err);
 	for (size_t i = 0; i < ARRAY_SIZE(secrets) && r == 0; i++)
 		r = hide_secret(p, c, secrets[i], err);
 	return r;
@@ -286,6 +288,8 @@ int host_init(struct host *h, const struct program *p, const char *instance)
 		log_error("no HTTP client", LOG_S("cause", why.text));
 		return EXIT_FAILURE;
 	}
+	for (char **w = h->kubeconfig.warnings; w && *w; w++)
+		log_warning("kubeconfig", LOG_S("warning", *w));
 	process_start_time(getpid(), &h->own_start_time);
 	use(h, c);
 	return 0;

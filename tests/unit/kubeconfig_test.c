@@ -223,12 +223,12 @@ Test(kubeconfig, credentials)
 	cr_assert(!k.token && !k.user);
 	kubeconfig_done(&k);
 	cr_assert_eq(load(SERVER ", insecure-skip-tls-verify: true", "", &k, &err), 0, "%s", err.text);
-	cr_assert(k.insecure && strstr(k.warnings, "insecure-skip-tls-verify"));
+	cr_assert(k.insecure && strstr(k.warnings[0], "insecure-skip-tls-verify"));
 	kubeconfig_done(&k);
 	/* Data wins over a file, and says so. */
 	cr_assert_eq(load(CA ", certificate-authority: /nonexistent/ca.crt", "", &k, &err), 0, "%s",
 		     err.text);
-	cr_assert(k.ca_data && !k.ca_file && strstr(k.warnings, "/nonexistent/ca.crt"));
+	cr_assert(k.ca_data && !k.ca_file && strstr(k.warnings[0], "/nonexistent/ca.crt"));
 	kubeconfig_done(&k);
 }
 
@@ -241,11 +241,16 @@ Test(kubeconfig, refusals)
 	assert_refused(CA, "token: t, username: u", "9", "leave out one");
 	assert_refused(CA, "exec: {apiVersion: client.authentication.k8s.io/v1, command: x}", "9",
 		       "exec: not supported by this version");
-	assert_refused(CA, "auth-provider: {name: gcp}", "9", "\"gcp\": not supported by this version");
-	assert_refused(CA, "token: t, as: jane", "9", "as: not supported by this version");
-	assert_refused(CA, "token: t, as-groups: [a]", "9", "as-groups: not supported by this version");
-	assert_refused(CA, "token: t, as-user-extra: {a: [b]}", "9",
-		       "as-user-extra: not supported by this version");
+	assert_refused(CA, "auth-provider: {name: gcp}", "9", "\"gcp\": removed");
+	assert_refused(CA, "token: t, as-groups: [a]", "9", "as-groups without as");
+	assert_refused(CA, "token: t, as-uid: a", "9", "as-uid without as");
+	assert_refused(CA, "token: t, as-user-extra: {a: [b]}", "9", "as-user-extra without as");
+	assert_refused(CA, "token: t, as: jane, as-groups: ops", "9", "a list of texts");
+	assert_refused(CA, "token: t, as: \"jane\\r\\nX: y\"", "9", "control character");
+	assert_refused(CA, "token: t, as: jane, as-user-extra: {a: b}", "9", "a list of texts");
+	assert_refused(CA, "token: t, as: jane, as-user-extra: {a: [\"\"]}", "9", "empty text");
+	assert_refused(SERVER ", certificate-authority-data: \"-----BEGIN CERTIFICATE-----\"", "", "4",
+		       "this is PEM, and base64 of it is wanted");
 	assert_refused(CA ", proxy-url: \"socks5://127.0.0.1:1080\"", "", "4",
 		       "proxy-url: not supported by this version");
 }
@@ -338,10 +343,6 @@ Test(kubeconfig, sources_in_order)
 	setenv("KUBECONFIG", odd, 1);
 	cr_assert_eq(kubeconfig_load(NULL, NULL, &k, &err), 0);
 	kubeconfig_done(&k);
-	_cleanup_(free_ptr) char *list = xasprintf("%s:%s", env, given);
-	setenv("KUBECONFIG", list, 1);
-	cr_assert_eq(kubeconfig_load(NULL, NULL, &k, &err), -EINVAL);
-	cr_assert(strstr(err.text, "not supported by this version"), "%s", err.text);
 	const char *nothing[] = {empty, nulls, "/nonexistent/kubeconfig"};
 	for (size_t i = 0; i < ARRAY_SIZE(nothing); i++) {
 		setenv("KUBECONFIG", nothing[i], 1);
@@ -354,6 +355,97 @@ Test(kubeconfig, sources_in_order)
 		cr_assert(strstr(err.text, nothing[i]), "%s", err.text);
 	}
 	cr_assert_eq(kubeconfig_load(folder, NULL, &k, &err), -EISDIR);
+}
+
+/* Whole entries, the first file that has the name wins; paths belong to the file that names them. */
+Test(kubeconfig, list_is_merged)
+{
+	struct kubeconfig k = {0};
+	struct err err = {0};
+	_cleanup_(free_ptr) char *sub = xasprintf("%s/sub", folder);
+	cr_assert_eq(mkdir(sub, 0700), 0);
+	_cleanup_(free_ptr) char *a = write_file("a", "current-context: main\nclusters: null\n");
+	_cleanup_(free_ptr) char *b = write_file(
+	    "sub/b",
+	    "clusters: [{name: main, cluster: {server: 'https://b', certificate-authority: ca.crt}}]\n"
+	    "contexts: [{name: main, context: {cluster: main, user: main}}]\ncurrent-context: loser\n");
+	_cleanup_(free_ptr) char *c = write_file(
+	    "c",
+	    "clusters: [{name: main, cluster: {server: 'https://loser.invalid', insecure-skip-tls-verify: "
+	    "true, proxy-url: 'http://loser.invalid'}}]\n"
+	    "contexts: [{name: main, context: {cluster: main, user: nobody, namespace: wrong}}]\n"
+	    "users: [{name: main, user: {tokenFile: token}}]\n");
+	_cleanup_(free_ptr) char *empty = write_file("empty", "");
+	_cleanup_(free_ptr) char *list = xasprintf("%s:%s/gone:%s::%s:%s:", a, folder, b, empty, c);
+	_cleanup_(free_ptr) char *ca = xasprintf("%s/ca.crt", sub);
+	_cleanup_(free_ptr) char *token = xasprintf("%s/token", folder);
+	_cleanup_(free_ptr) char *source = xasprintf("%s:%s:%s", a, b, c);
+	setenv("KUBECONFIG", list, 1);
+	cr_assert_eq(kubeconfig_load(NULL, NULL, &k, &err), 0, "%s", err.text);
+	cr_assert_str_eq(k.server, "https://b");
+	cr_assert_str_eq(k.ca_file, ca);
+	cr_assert_str_eq(k.token_file, token);
+	cr_assert(!k.insecure && !k.proxy_url && !k.namespace);
+	cr_assert_str_eq(k.source, source);
+	cr_assert(!strcmp(k.files[0], a) && !strcmp(k.files[1], b) && !strcmp(k.files[2], c) && !k.files[3]);
+	cr_assert(strstr(k.warnings[0], "/gone: no such file: passed over"), "%s", k.warnings[0]);
+	cr_assert(strstr(k.warnings[1], "/empty: the file is empty: passed over") && !k.warnings[2]);
+	kubeconfig_done(&k);
+	/* An explicit path is one file, whatever its name. */
+	cr_assert_eq(kubeconfig_load(list, NULL, &k, &err), -EINVAL);
+	cr_assert(strstr(err.text, "No such file"), "%s", err.text);
+	/* What is wrong is said with the file that says it. */
+	static const struct {
+		const char *text, *word;
+	} rows[] = {
+	    {"contexts: [{name: main, context: {cluster: gone}}]\n",
+	     "/first:1:34: context \"main\" names cluster \"gone\", which is not in any of the files"},
+	    {"clusters: [{name: x}]\nusers: {}\n", "/first:2:8: users: a list is wanted"},
+	    {"clusters: [{\n", "/first:2"},
+	    {"kind: Pod\n", "/first:1:7: kind: \"Pod\" found"},
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_(free_ptr) char *first = write_file("first", rows[i].text);
+		_cleanup_(free_ptr) char *two = xasprintf("%s:%s", first, list);
+		setenv("KUBECONFIG", two, 1);
+		cr_assert_eq(kubeconfig_load(NULL, NULL, &k, &err), -EINVAL, "%zu was accepted", i);
+		cr_assert(strstr(err.text, rows[i].word), "no \"%s\" in: %s", rows[i].word, err.text);
+	}
+	/* Nobody says which context: those of all files are named. */
+	_cleanup_(free_ptr) char *none = xasprintf("%s:%s", c, c);
+	setenv("KUBECONFIG", none, 1);
+	cr_assert_eq(kubeconfig_load(NULL, NULL, &k, &err), -EINVAL);
+	cr_assert(strstr(err.text, "one of the contexts: main, main"), "%s", err.text);
+	struct buf many = {0};
+	for (int i = 0; i < 40; i++)
+		buf_printf(&many, "%s:", c);
+	setenv("KUBECONFIG", buf_str(&many), 1);
+	buf_done(&many);
+	cr_assert_eq(kubeconfig_load(NULL, NULL, &k, &err), -EINVAL);
+	cr_assert(strstr(err.text, "more than 32 files"), "%s", err.text);
+}
+
+Test(kubeconfig, impersonation)
+{
+	static const char *const want[] = {"Impersonate-User: jane",
+					   "Impersonate-Uid: 42",
+					   "Impersonate-Group: ops",
+					   "Impersonate-Group: team a/b",
+					   "Impersonate-Extra-example.test%2Fscope: read",
+					   "Impersonate-Extra-example.test%2Fscope: x,y",
+					   "Impersonate-Extra-a%25b%20%C3%BC: 1"};
+	struct kubeconfig k = {0};
+	struct err err = {0};
+	cr_assert_eq(
+	    load(CA,
+		 "token: t, as: jane, as-uid: \"42\", as-groups: [ops, \"team a/b\"], as-user-extra: "
+		 "{\"example.test/scope\": [read, \"x,y\"], \"a%b \xc3\xbc\": [1], none: []}",
+		 &k, &err),
+	    0, "%s", err.text);
+	for (size_t i = 0; i < ARRAY_SIZE(want); i++)
+		cr_assert_str_eq(k.impersonate[i], want[i]);
+	cr_assert(!k.impersonate[ARRAY_SIZE(want)]);
+	kubeconfig_done(&k);
 }
 
 Test(kubeconfig, in_cluster)
