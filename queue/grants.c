@@ -91,11 +91,10 @@ bool broker_grant(struct broker *b, struct peer *p, uint16_t controller, bool do
 /* A bit for each controller that has a key and a host for it. */
 static uint64_t wanting(const struct broker *b, int64_t now)
 {
-	uint64_t mask = 0;
-	for (uint16_t i = 0; i < SHM_CONTROLLERS_MAX; i++)
-		if (!TAILQ_EMPTY(&b->crews[i].idle) && workqueue_ready(&b->wq, i, now))
-			mask |= UINT64_C(1) << i;
-	return mask;
+	uint64_t idle = 0;
+	for (unsigned i = 0; i < SHM_CONTROLLERS_MAX; i++)
+		idle |= (uint64_t)!TAILQ_EMPTY(&b->crews[i].idle) << i;
+	return share_wanting(&b->wq, idle, now);
 }
 
 bool broker_turn(const struct broker *b, uint16_t controller, int64_t now)

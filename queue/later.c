@@ -53,6 +53,8 @@ void later_cancel(struct workqueue *wq, uint32_t slot, int64_t now)
 	ch.d.timer = 0;
 	if (ch.s.state == SHM_STATE_RUNNING || ch.s.state == SHM_STATE_SETTLING)
 		hold_forget_pending(wq, &ch);
+	if (ch.s.state == SHM_STATE_SETTLING) /* as the attempt's end left it */
+		ch.s.added = (uint32_t)((ch.d.lease_end - SETTLE_MOST) / SHM_ADDED_UNIT);
 	if (ch.s.state == SHM_STATE_RUNNING) {
 		ch.s.ready_at = 0;
 		ch.s.priority = ch.d.lease_priority;

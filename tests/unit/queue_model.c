@@ -50,16 +50,21 @@ int model_count(const struct model *m, int controller, enum model_state state)
 	return n;
 }
 
-static bool leased(const struct model_key *k)
+bool model_leased(const struct model_key *k)
 {
 	return k->state == MODEL_RUNNING || k->state == MODEL_DIRTY || k->state == MODEL_TIMED;
+}
+
+bool model_settles(const struct model_key *k)
+{
+	return k->state == MODEL_SETTLING || k->state == MODEL_SETTLING_DIRTY;
 }
 
 static int leases(const struct model *m, int controller)
 {
 	int n = 0;
 	for (int i = 0; i < m->n_keys; i++)
-		n += leased(&m->keys[i]) && model_controller_of(m, i) == controller;
+		n += model_leased(&m->keys[i]) && model_controller_of(m, i) == controller;
 	return n;
 }
 
@@ -71,7 +76,7 @@ static int band_of(int32_t priority)
 }
 
 /* A namespace that has nothing left is not in the round; one that has is, at the end when it is new. */
-static void turns_update(struct model *m, int controller)
+void model_turns_update(struct model *m, int controller)
 {
 	struct model_controller *c = &m->controllers[controller];
 	bool has[BANDS][MODEL_NAMESPACES] = {0};
@@ -115,6 +120,8 @@ static int oldest(const struct model *m, int controller, int band, int namespace
 static bool pause_lets(const struct model *m, int controller, int64_t now)
 {
 	const struct model_controller *c = &m->controllers[controller];
+	if (c->held)
+		return false;
 	switch (c->pause) {
 	case MODEL_PAUSE_NONE:
 		return true;
@@ -150,8 +157,13 @@ int model_next_key(const struct model *m, int controller, int64_t now)
 
 void model_restart(struct model *m)
 {
-	for (int i = 0; i < m->n_keys; i++)
+	for (int i = 0; i < m->n_keys; i++) {
 		m->keys[i].over_at = m->keys[i].lease_end;
+		/* Where the streams were is not kept: it is asked again. */
+		for (int w = 0; w < m->keys[i].n_writes; w++)
+			m->keys[i].writes[w].passed = false;
+	}
+	model_untell(m);
 	/* The round begins with the namespace that waits for the longest. */
 	for (int controller = 0; controller < MODEL_CONTROLLERS; controller++)
 		for (int b = 0; b < BANDS; b++) {
@@ -191,7 +203,7 @@ static void merge_cause(struct model_pending *p, const struct model_add *add, in
 	p->count += p->count < UINT16_MAX;
 }
 
-static void make_ready(struct model *m, struct model_key *k, int64_t now)
+void model_make_ready(struct model *m, struct model_key *k, int64_t now)
 {
 	k->order = ++m->order;
 	k->state = MODEL_READY;
@@ -207,6 +219,12 @@ static void cancel(struct model_key *k)
 	else if (k->state == MODEL_TIMED) {
 		k->state = MODEL_RUNNING;
 		k->pending = (struct model_pending){.priority = k->leased.priority};
+	} else if (k->state == MODEL_DIRTY) {
+		k->later = 0;
+	} else if (k->state == MODEL_SETTLING && k->later) {
+		k->later = 0;
+		k->pending = (struct model_pending){.priority = k->pending.priority,
+						    .added_at = k->lease_end - MODEL_HELD_AT_MOST};
 	}
 }
 
@@ -228,8 +246,11 @@ void model_add(struct model *m, const struct model_add *add, int64_t now)
 	bool changed = add->changed || by_operator;
 	int32_t priority = clamp_priority(add->priority);
 	int64_t at = now + add->delay;
-	if (changed)
-		model_backoff_anew(k);
+	struct model_event event = add->event;
+	if (by_operator || add->delay)
+		event.version = 0;
+	if (model_settles(k) && model_is_own(k->writes, k->n_writes, &event))
+		return;
 	switch (k->state) {
 	case MODEL_NONE:
 		k->pending.priority = priority;
@@ -238,7 +259,7 @@ void model_add(struct model *m, const struct model_add *add, int64_t now)
 			k->wait = MODEL_WAIT_ADD_AFTER;
 			k->at = at;
 		} else {
-			make_ready(m, k, now);
+			model_make_ready(m, k, now);
 		}
 		now_ready = true;
 		break;
@@ -249,6 +270,7 @@ void model_add(struct model *m, const struct model_add *add, int64_t now)
 				k->pending.priority = priority;
 			} else if (now + to * AGING < k->at + from * AGING) {
 				k->pending.priority = priority;
+				k->order = ++m->order;
 				k->at = now;
 			}
 		}
@@ -256,7 +278,7 @@ void model_add(struct model *m, const struct model_add *add, int64_t now)
 	case MODEL_WAITING:
 		k->pending.priority = MAX(k->pending.priority, priority);
 		if (!add->delay && (k->wait != MODEL_WAIT_THROTTLED || by_operator)) {
-			make_ready(m, k, now);
+			model_make_ready(m, k, now);
 			now_ready = true;
 		} else if (add->delay && moves(add, at, k->at) &&
 			   (k->wait != MODEL_WAIT_THROTTLED || by_operator || at > k->at)) {
@@ -269,21 +291,43 @@ void model_add(struct model *m, const struct model_add *add, int64_t now)
 		k->state = add->delay ? MODEL_TIMED : MODEL_DIRTY;
 		k->at = at;
 		k->pending.priority = priority;
+		if (!add->delay)
+			model_hear(k, &event);
 		break;
 	case MODEL_TIMED:
 		k->pending.priority = MAX(k->pending.priority, priority);
-		if (!add->delay)
+		if (!add->delay) {
+			k->later = k->at;
 			k->state = MODEL_DIRTY;
+			model_hear(k, &event);
+		}
 		if (!add->delay || moves(add, at, k->at))
 			k->at = at;
 		break;
 	case MODEL_DIRTY:
 		k->pending.priority = MAX(k->pending.priority, priority);
+		if (!add->delay)
+			model_hear(k, &event);
+		else if (!k->later || moves(add, at, k->later))
+			k->later = at;
+		break;
+	case MODEL_SETTLING:
+	case MODEL_SETTLING_DIRTY:
+		/* It has a priority of its own only for a delay that its outcome gave it. */
+		if (k->pending.count == 0 && k->wait == MODEL_WAIT_NONE && k->state == MODEL_SETTLING)
+			k->pending.priority = priority;
+		k->pending.priority = MAX(k->pending.priority, priority);
+		if (!add->delay)
+			k->state = MODEL_SETTLING_DIRTY;
+		else if (k->state == MODEL_SETTLING && (!k->later || moves(add, at, k->later)))
+			k->later = at;
+		if (by_operator && !add->delay)
+			k->wait = MODEL_WAIT_NONE;
 		break;
 	case MODEL_QUARANTINED:
 		k->pending.priority = MAX(k->pending.priority, priority);
 		if (changed && !add->delay) {
-			make_ready(m, k, now);
+			model_make_ready(m, k, now);
 			model_unpark(k);
 			now_ready = true;
 		} else if (changed && moves(add, at, k->at)) {
@@ -291,13 +335,16 @@ void model_add(struct model *m, const struct model_add *add, int64_t now)
 		}
 		break;
 	}
+	/* Whether a change is the attempt's own doing shows at its end. */
+	if (changed && !(k->state == MODEL_DIRTY && !k->news))
+		model_backoff_anew(k);
 	k->pending.changed |= changed;
 	merge_cause(&k->pending, add, now);
 	if (now_ready)
 		c->adds++;
 	else
 		c->merges++;
-	turns_update(m, model_controller_of(m, add->key));
+	model_turns_update(m, model_controller_of(m, add->key));
 }
 
 /* ---- grant ---- */
@@ -326,14 +373,16 @@ void model_grant(struct model *m, int key, uint64_t generation, int64_t now)
 	k->granted_at = now;
 	k->deadline = now + c->rules.timeout;
 	k->lease_end = k->over_at = k->deadline + LEASE_EXTRA;
-	k->at = 0;
+	k->at = k->later = 0;
+	k->n_events = 0;
+	k->news = false;
 	c->grants++;
 	/* Its turn is over: to the end of the round. */
 	for (int i = 0, at = 0; i < c->n_turn[b]; i++)
 		if (c->turn[b][i] != namespace)
 			c->turn[b][at++] = c->turn[b][i];
 	c->turn[b][c->n_turn[b] - 1] = namespace;
-	turns_update(m, model_controller_of(m, key));
+	model_turns_update(m, model_controller_of(m, key));
 	if (c->pause == MODEL_PAUSE_THROTTLED)
 		pause_end(c);
 	else if (c->pause != MODEL_PAUSE_NONE)
@@ -438,6 +487,7 @@ void model_ended(struct model *m, int key, const struct model_done *d, const str
 	struct model_key *k = &m->keys[key];
 	struct model_controller *c = model_controller(m, key);
 	bool pending = k->state != MODEL_RUNNING;
+	int64_t later = k->state == MODEL_TIMED ? k->at : 0;
 	if (e->limited)
 		k->backoff_until = now + backoff;
 	int64_t until = d->pause_controller && e->wait == MODEL_WAIT_THROTTLED ? now + delay : 0;
@@ -461,13 +511,18 @@ void model_ended(struct model *m, int key, const struct model_done *d, const str
 	k->leased = (struct model_pending){0};
 	k->generation = 0;
 	k->lease_end = k->over_at = 0;
+	k->later = 0;
+	if (model_settles(k)) {
+		k->later = later;
+		model_hold_begin(m, key, d, now);
+	}
 	if (e->to == MODEL_QUARANTINED)
 		c->quarantines++;
-	if (e->to == MODEL_WAITING && e->limited)
+	if ((e->to == MODEL_WAITING || e->to == MODEL_SETTLING) && e->limited)
 		c->retries++;
 	if (e->to == MODEL_NONE)
 		*k = (struct model_key){0};
-	turns_update(m, model_controller_of(m, key));
+	model_turns_update(m, model_controller_of(m, key));
 }
 
 /* ---- time ---- */
@@ -475,8 +530,10 @@ void model_ended(struct model *m, int key, const struct model_done *d, const str
 int64_t model_due(const struct model *m, int key)
 {
 	const struct model_key *k = &m->keys[key];
-	if (leased(k))
+	if (model_leased(k))
 		return k->over_at;
+	if (model_settles(k))
+		return k->lease_end;
 	return k->state == MODEL_WAITING || k->state == MODEL_QUARANTINED ? k->at : INT64_MAX;
 }
 
@@ -487,7 +544,7 @@ int64_t model_next_time(const struct model *m, int64_t now)
 		next = MIN(next, model_due(m, i));
 	for (int i = 0; i < MODEL_CONTROLLERS; i++) {
 		const struct model_controller *c = &m->controllers[i];
-		if (c->configured && c->pause != MODEL_PAUSE_NONE && c->pause_until > now)
+		if (c->configured && !c->held && c->pause != MODEL_PAUSE_NONE && c->pause_until > now)
 			next = MIN(next, c->pause_until);
 	}
 	return next;
@@ -496,14 +553,18 @@ int64_t model_next_time(const struct model *m, int64_t now)
 void model_tick(struct model *m, int key, int64_t now)
 {
 	struct model_key *k = &m->keys[key];
-	if (leased(k)) {
+	if (model_leased(k)) {
 		k->over_at = now + KILL_AGAIN;
+		return;
+	}
+	if (model_settles(k)) {
+		model_hold_end(m, key, true, now);
 		return;
 	}
 	if (k->state == MODEL_QUARANTINED)
 		model_unpark(k);
-	make_ready(m, k, now);
-	turns_update(m, model_controller_of(m, key));
+	model_make_ready(m, k, now);
+	model_turns_update(m, model_controller_of(m, key));
 }
 
 /* ---- controllers ---- */
@@ -513,28 +574,40 @@ int model_drop(struct model *m, int controller)
 	int dropped = 0;
 	for (int i = 0; i < m->n_keys; i++) {
 		struct model_key *k = &m->keys[i];
-		if (model_controller_of(m, i) != controller || k->state == MODEL_NONE || leased(k))
+		if (model_controller_of(m, i) != controller || k->state == MODEL_NONE || model_leased(k))
 			continue;
 		*k = (struct model_key){0};
 		dropped++;
 	}
+	model_forget_told(m);
 	struct model_controller *c = &m->controllers[controller];
 	c->configured = false;
 	if (leases(m, controller) == 0)
 		*c = (struct model_controller){0};
-	turns_update(m, controller);
+	model_turns_update(m, controller);
 	return dropped;
 }
 
 void model_clear(struct model *m, int key, int64_t now)
 {
 	model_unpark(&m->keys[key]);
-	make_ready(m, &m->keys[key], now);
-	turns_update(m, model_controller_of(m, key));
+	model_make_ready(m, &m->keys[key], now);
+	model_turns_update(m, model_controller_of(m, key));
 }
 
 void model_unpause(struct model *m, int controller)
 {
 	pause_end(&m->controllers[controller]);
 	forget_crashed(&m->controllers[controller]);
+}
+
+void model_hold(struct model *m, int controller)
+{
+	m->controllers[controller].held = true;
+}
+
+void model_resume(struct model *m, int controller)
+{
+	m->controllers[controller].held = false;
+	model_unpause(m, controller);
 }

@@ -147,6 +147,9 @@ static struct model_end outcome(struct model_controller *c, struct model_key *k,
 struct model_end model_plan(struct model *m, int key, const struct model_done *d, int64_t now)
 {
 	struct model_key *k = &m->keys[key];
+	model_forget_own(k, d);
+	if (k->pending.changed)
+		model_backoff_anew(k);
 	if (k->state == MODEL_TIMED && k->at <= now)
 		k->state = MODEL_DIRTY;
 	struct model_end e = outcome(model_controller(m, key), k, d, now);
@@ -154,6 +157,11 @@ struct model_end model_plan(struct model *m, int key, const struct model_done *d
 	e.backoff_least = e.least;
 	e.backoff_most = e.most;
 	bool throttled = e.wait == MODEL_WAIT_THROTTLED;
+	if (e.to != MODEL_QUARANTINED && model_wrote(d)) {
+		/* One that is given back is to run for what it was granted for. */
+		e.to = e.to == MODEL_READY || k->state == MODEL_DIRTY ? MODEL_SETTLING_DIRTY : MODEL_SETTLING;
+		return e;
+	}
 	if (e.to == MODEL_READY || e.to == MODEL_QUARANTINED)
 		return e;
 	if (k->state == MODEL_DIRTY && !throttled) {
