@@ -301,6 +301,11 @@ void http_cancel(struct http_transfer *t)
 		http_transfer_free(t);
 }
 
+void http_idle_timeout(struct http_transfer *t, int64_t ms)
+{
+	t->request.idle_timeout_ms = ms;
+}
+
 /* ---- how it ends ---- */
 
 static void count_connections(const struct http_transfer *t)

@@ -53,6 +53,8 @@ struct http_callbacks {
 int http_start(struct http_client *c, const struct http_request *r, const struct http_callbacks *cb,
 	       void *ctx, struct http_transfer **ret, struct err *err);
 void http_cancel(struct http_transfer *t); /* no callback follows */
+/* Another idle_timeout_ms from now on. */
+void http_idle_timeout(struct http_transfer *t, int64_t ms);
 
 /* Runs transfers for up to timeout_ms (-1: no limit), and returns early when one of the caller's descriptors
  * is ready or a callback was made. fds[i].revents are set as poll does. Returns the number of descriptors

@@ -4,11 +4,27 @@
 #define CAP_NS	    (30 * NS_PER_S)
 #define DISCOVER_NS (10 * NS_PER_S) /* at most, between two questions whether a kind is served by now */
 #define SHORT_NS    NS_PER_S
-enum { WATCH_FAILS_MAX = 5 }; /* then the cause may be the resourceVersion, whatever the server says */
+enum {
+	WATCH_FAILS_MAX = 5, /* then the cause may be the resourceVersion, whatever the server says */
+	STREAM_FAILS_MAX = 3 /* then the next list comes in pages */
+};
 
 void reflector_init(struct reflector *r)
 {
 	*r = (struct reflector){.phase = REFLECTOR_DISCOVER};
+}
+
+static enum reflector_phase list_phase(const struct reflector *r, bool paged)
+{
+	return r->paged || paged || r->stream_fails >= STREAM_FAILS_MAX ? REFLECTOR_LIST : REFLECTOR_STREAM;
+}
+
+void reflector_relist(struct reflector *r, bool paged)
+{
+	bool served = r->phase != REFLECTOR_DISCOVER;
+	*r = (struct reflector){.paged = r->paged};
+	if (served)
+		r->phase = list_phase(r, paged);
 }
 
 static int64_t wait_after(unsigned *failures, const struct reflector_input *in)
@@ -37,23 +53,35 @@ static struct reflector_output go(struct reflector *r, enum reflector_phase phas
 	return (struct reflector_output){.phase = phase, .wait_ns = wait_ns, .relist = relist};
 }
 
+static struct reflector_output list(struct reflector *r, const struct reflector_input *in, int64_t wait_ns)
+{
+	return go(r, list_phase(r, in->paged), wait_ns);
+}
+
 /* The same again after a wait; a watch that cannot start several times is replaced by a list. */
 static struct reflector_output again(struct reflector *r, const struct reflector_input *in)
 {
-	enum reflector_phase phase = r->phase;
-	if (phase == REFLECTOR_WATCH && in->event == REFLECTOR_REFUSED && ++r->watch_fails >= WATCH_FAILS_MAX)
-		phase = REFLECTOR_LIST;
-	return go(r, phase, backoff(r, in));
+	if (r->phase == REFLECTOR_WATCH && in->event == REFLECTOR_REFUSED &&
+	    ++r->watch_fails >= WATCH_FAILS_MAX)
+		return list(r, in, backoff(r, in));
+	return go(r, r->phase, backoff(r, in));
+}
+
+/* A streaming list that came to no end, and nobody says why. */
+static struct reflector_output stream_failed(struct reflector *r, const struct reflector_input *in)
+{
+	r->stream_fails++;
+	return list(r, in, backoff(r, in));
 }
 
 struct reflector_output reflector_next(struct reflector *r, const struct reflector_input *in)
 {
-	bool watching = r->phase == REFLECTOR_WATCH;
+	bool watching = r->phase == REFLECTOR_WATCH, streaming = r->phase == REFLECTOR_STREAM;
 	int64_t wait;
 	switch (in->event) {
 	case REFLECTOR_SERVED:
 		r->unserved = 0;
-		return go(r, REFLECTOR_LIST, 0);
+		return list(r, in, 0);
 	case REFLECTOR_NOT_SERVED:
 		/* it was served a moment ago: look at once, but never in a tight loop */
 		if (r->phase != REFLECTOR_DISCOVER)
@@ -62,27 +90,38 @@ struct reflector_output reflector_next(struct reflector *r, const struct reflect
 		return go(r, REFLECTOR_DISCOVER, MAX(MIN(wait, DISCOVER_NS), in->retry_after_ns));
 	case REFLECTOR_LISTED:
 		r->has_version = true;
+		r->stream_fails = 0;
 		return go(r, REFLECTOR_WATCH, 0);
+	case REFLECTOR_UNSUPPORTED:
+		if (!streaming)
+			return again(r, in);
+		r->paged = true;
+		return list(r, in, 0);
 	case REFLECTOR_PROGRESS:
 		r->failures = r->watch_fails = r->expired = 0;
 		return (struct reflector_output){.phase = r->phase};
 	case REFLECTOR_ENDED:
 		if (watching && in->lived_ns < SHORT_NS && !in->events)
-			return go(r, REFLECTOR_LIST, backoff(r, in));
+			return list(r, in, backoff(r, in));
 		return go(r, r->phase, watching ? 0 : backoff(r, in));
 	case REFLECTOR_IDLE:
 		return watching ? go(r, REFLECTOR_WATCH, 0) : again(r, in);
 	case REFLECTOR_EXPIRED:
-		return go(r, REFLECTOR_LIST, r->expired++ ? backoff(r, in) : 0);
+		return list(r, in, r->expired++ ? backoff(r, in) : 0);
 	case REFLECTOR_NONSENSE:
+	case REFLECTOR_REFUSED:
+		if (streaming)
+			return stream_failed(r, in);
+		if (watching && in->event == REFLECTOR_NONSENSE)
+			return list(r, in, backoff(r, in));
+		return again(r, in);
 	case REFLECTOR_CACHE_FULL:
-		return go(r, watching ? REFLECTOR_LIST : r->phase, backoff(r, in));
+		return watching ? list(r, in, backoff(r, in)) : again(r, in);
 	case REFLECTOR_UNAUTHORIZED:
 	case REFLECTOR_FORBIDDEN:
 	case REFLECTOR_UNTRUSTED:
 	case REFLECTOR_BUSY:
 	case REFLECTOR_UNREACHABLE:
-	case REFLECTOR_REFUSED:
 	case REFLECTOR_OUTBOX_FULL:
 		return again(r, in);
 	}

@@ -1,11 +1,17 @@
 /* What one list-and-watch stream does next. Pure: no I/O, no clock; the shell (stream.c) tells what happened
  * and does what is said.
  *
- *        +------------------- 404 ------------------+
- *        v                                          |
- *    DISCOVER --served--> LIST --complete--> WATCH -+--ended: again from the last resourceVersion
- *     |    ^               ^                   |
- *     +wait+               +--410, nonsense----+      each failure waits: 0.8 s doubling to 30 s, with jitter
+ *        +--------------------- 404 ---------------------+
+ *        v                                               |
+ *    DISCOVER --served--> STREAM or LIST --complete--> WATCH --ended: again from the last resourceVersion
+ *     |    ^                ^  |    ^                    |
+ *     +wait+                |  +----+ not supported      |
+ *                           +-----------410, nonsense----+      each failure waits: 0.8 s doubling to 30 s,
+ *                                                               with jitter
+ *
+ * STREAM is the streaming list: a watch that first brings everything there is, tells where that ends, and goes on
+ * as the watch. A server may refuse it or, when it never heard of it, ignore that it was asked for; then LIST is
+ * asked for, page by page, and STREAM not again.
  *
  * Constants are client-go's reflector's: backoff 0.8 s * 2 up to 30 s, each drawn from [d, 2d); a watch asks
  * for 300 to 600 s; one that ends within a second without an event is too short: backoff and relist. The
@@ -14,13 +20,14 @@
 #pragma once
 #include "base.h"
 
-enum reflector_phase { REFLECTOR_DISCOVER, REFLECTOR_LIST, REFLECTOR_WATCH };
+enum reflector_phase { REFLECTOR_DISCOVER, REFLECTOR_LIST, REFLECTOR_STREAM, REFLECTOR_WATCH };
 
 /* X(NAME): what happened. */
 #define REFLECTOR_EVENTS(X)                                                                                  \
 	X(SERVED)	/* discovery found the kind */                                                       \
 	X(NOT_SERVED)	/* discovery did not, or list or watch got 404 */                                    \
 	X(LISTED)	/* the list is complete and applied */                                               \
+	X(UNSUPPORTED)	/* there is no streaming list here */                                                \
 	X(PROGRESS)	/* a watch brought an event or a bookmark */                                         \
 	X(ENDED)	/* a watch ended, cleanly or cut; see lived_ns, events */                            \
 	X(IDLE)		/* a watch was silent for too long and was given up */                               \
@@ -42,11 +49,13 @@ enum reflector_event {
 
 struct reflector {
 	enum reflector_phase phase;
-	unsigned failures;    /* since the last progress: the exponent */
-	unsigned unserved;    /* questions in a row whether the kind is served: no failures of its watch */
-	unsigned watch_fails; /* watches that could not start, in a row */
-	unsigned expired;     /* 410 answers without progress in between */
-	bool has_version;     /* a list is complete: a watch can resume */
+	unsigned failures;     /* since the last progress: the exponent */
+	unsigned unserved;     /* questions in a row whether the kind is served: no failures of its watch */
+	unsigned watch_fails;  /* watches that could not start, in a row */
+	unsigned expired;      /* 410 answers without progress in between */
+	unsigned stream_fails; /* streaming lists that came to no end, in a row */
+	bool paged;	       /* no streaming list for this one */
+	bool has_version;      /* a list is complete: a watch can resume */
 };
 
 struct reflector_input {
@@ -55,6 +64,7 @@ struct reflector_input {
 	int64_t lived_ns;	/* ENDED: since the watch was answered */
 	uint64_t events;	/* ENDED: bookmarks included */
 	double random;		/* [0, 1) */
+	bool paged;		/* this server is known to have no streaming list */
 };
 
 struct reflector_output {
@@ -64,6 +74,8 @@ struct reflector_output {
 };
 
 void reflector_init(struct reflector *r);
+/* Lists as soon as the kind is known to be served. */
+void reflector_relist(struct reflector *r, bool paged);
 struct reflector_output reflector_next(struct reflector *r, const struct reflector_input *in);
 /* How long the server is asked to keep a watch: [300, 600] seconds. */
 int reflector_watch_seconds(double random);

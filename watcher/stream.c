@@ -1,7 +1,7 @@
 /* One list-and-watch over HTTP. What happened is told to reflector.c, which says what to do next; here it is
  * done. */
 #include "log.h"
-#include "watcher.h"
+#include "stream_internal.h"
 #include <stdio.h>
 
 enum {
@@ -9,30 +9,8 @@ enum {
 	ERROR_BODY_MAX = 64 << 10,
 	DISCOVERY_MAX = 8 << 20,
 	LIST_IDLE_MS = 60000,
+	STREAM_IDLE_MS = 10000, /* of a streaming list: what is silent for so long has no end to tell */
 	WATCH_GRACE_S = 30
-};
-
-/* A discovery, a list of several pages, or a watch. */
-struct exchange {
-	struct stream *stream;
-	enum reflector_phase phase;
-	struct http_transfer *transfer;
-	struct json_stream *json;
-	struct buf body; /* of an answer that is no 200 */
-	struct buf path;
-	struct http_request request;
-	int64_t started_ns; /* of the answer */
-	uint64_t events;
-	bool failed; /* by an item: event and text say how */
-	enum reflector_event event;
-	struct err err;
-	/* LIST */
-	struct buf continue_token;
-	struct buf version;
-	bool is_list; /* its kind says so */
-	bool full;    /* not every object found room */
-	struct counts counts;
-	unsigned pages;
 };
 
 void stream_init(struct stream *s, struct informer *i, struct span namespace)
@@ -76,11 +54,8 @@ struct span stream_namespace(const struct stream *s)
 
 void stream_relist(struct stream *s)
 {
-	bool served = s->reflector.phase != REFLECTOR_DISCOVER;
 	stream_stop(s);
-	reflector_init(&s->reflector);
-	if (served)
-		s->reflector.phase = REFLECTOR_LIST;
+	reflector_relist(&s->reflector, s->informer->watcher->streaming == STREAMING_LACKS);
 	s->due_ns = 0;
 }
 
@@ -116,7 +91,8 @@ static void end_exchange(struct stream *s, enum reflector_event event, int64_t r
 				     .retry_after_ns = retry_after_ms < 0 ? -1 : retry_after_ms * NS_PER_MS,
 				     .lived_ns = x->started_ns ? clock_boottime_ns() - x->started_ns : 0,
 				     .events = x->events,
-				     .random = random_unit()};
+				     .random = random_unit(),
+				     .paged = s->informer->watcher->streaming == STREAMING_LACKS};
 	s->exchange = NULL;
 	if (event == REFLECTOR_NOT_SERVED)
 		s->informer->served = false;
@@ -143,124 +119,21 @@ static enum reflector_event event_of_code(int code, bool answered)
 	}
 }
 
-/* ---- items ---- */
-
-static int fail_item(struct exchange *x, int code)
-{
-	x->failed = true;
-	x->event = code == -ENOSPC || code == -EMSGSIZE ? REFLECTOR_CACHE_FULL
-		   : code == -EAGAIN			? REFLECTOR_OUTBOX_FULL
-							: REFLECTOR_NONSENSE;
-	return code;
-}
-
-static int on_list_item(void *ctx, struct span item)
-{
-	struct exchange *x = ctx;
-	struct stream *s = x->stream;
-	struct err err;
-	int rc = informer_put(s, item, s->epoch, &x->counts, &err);
-	if (rc == -ENOSPC || rc == -EMSGSIZE) {
-		/* Read on: what is gone by now is known only at the end, and makes room. */
-		if (!x->full)
-			x->err = err;
-		x->full = true;
-		return 0;
-	}
-	if (rc < 0)
-		x->err = err;
-	return rc < 0 ? fail_item(x, rc) : 0;
-}
-
-static int on_list_member(void *ctx, struct span key, struct span value)
-{
-	struct exchange *x = ctx;
-	struct span text;
-	if (json_string_is(key, "kind") && json_string_raw(value, &text) == 0)
-		x->is_list = text.len > 4 && !memcmp(text.at + text.len - 4, "List", 4);
-	if (!json_string_is(key, "metadata"))
-		return 0;
-	buf_reset(&x->continue_token);
-	buf_reset(&x->version);
-	json_unescape(json_get(value, "continue"), &x->continue_token);
-	json_unescape(json_get(value, "resourceVersion"), &x->version);
-	return 0;
-}
-
-/* A Status in the place of an event. */
-static int on_error_event(struct exchange *x, struct span status)
-{
-	int64_t code = 0;
-	struct buf message = {.limit = 500};
-	json_int(json_get(status, "code"), &code);
-	json_unescape(json_get(status, "message"), &message);
-	err_set(&x->err, 0, "the watch ended with status %lld: %s", (long long)code, buf_str(&message));
-	buf_done(&message);
-	x->failed = true;
-	x->event = code == 410 ? REFLECTOR_EXPIRED : code == 429 ? REFLECTOR_BUSY : REFLECTOR_NONSENSE;
-	return -ECANCELED;
-}
-
-static int take_event(struct exchange *x, struct span item, bool *ret_error)
-{
-	struct stream *s = x->stream;
-	struct span type = json_get(item, "type"), object = json_get(item, "object");
-	struct counts counts = {0};
-	*ret_error = json_string_is(type, "ERROR");
-	if (*ret_error)
-		return on_error_event(x, object);
-	if (json_type_of(object) != JSON_OBJECT)
-		return err_set(&x->err, -EINVAL, "the watch brought an event without an object");
-	if (json_string_is(type, "ADDED") || json_string_is(type, "MODIFIED"))
-		return informer_put(s, object, 0, &counts, &x->err);
-	if (json_string_is(type, "DELETED"))
-		return informer_deleted(s, object, &x->err);
-	if (json_string_is(type, "BOOKMARK"))
-		return 0;
-	return err_set(&x->err, -EINVAL, "the watch brought an event of the unknown type %.*s",
-		       (int)MIN(type.len, 40u), type.at ? type.at : "");
-}
-
-static int on_watch_item(void *ctx, struct span item)
-{
-	struct exchange *x = ctx;
-	struct stream *s = x->stream;
-	bool error;
-	int rc = take_event(x, item, &error);
-	if (rc < 0)
-		return error ? rc : fail_item(x, rc);
-	struct buf version = {0};
-	if (json_unescape(json_path(item, "object", "metadata", "resourceVersion", NULL), &version) == 0 &&
-	    version.len) {
-		free(s->version);
-		s->version = buf_steal(&version);
-		progress_seen(s);
-	}
-	buf_done(&version);
-	x->events++;
-	reflector_next(&s->reflector, &(struct reflector_input){.event = REFLECTOR_PROGRESS});
-	return 0;
-}
-
 /* ---- HTTP ---- */
 
 static int on_start(void *ctx, const struct http_result *r)
 {
-	static const struct json_stream_ops list = {on_list_item, on_list_member},
-					    watch = {on_watch_item, NULL};
 	struct exchange *x = ctx;
-	struct stream *s = x->stream;
 	x->started_ns = clock_boottime_ns();
 	if (r->status != 200 || x->phase == REFLECTOR_DISCOVER)
 		return 0;
-	bool watching = x->phase == REFLECTOR_WATCH;
-	x->json =
-	    json_stream_new(watching ? JSON_STREAM_WATCH : JSON_STREAM_LIST, watching ? &watch : &list, x);
-	if (watching) {
-		log_info("watch started", LOG_S("table", s->informer->name),
-			 LOG_SP("namespace", s->namespace), LOG_S("version", s->version));
-		stream_report_ok(s);
-	}
+	bool list = x->phase == REFLECTOR_LIST;
+	x->json = json_stream_new(list ? JSON_STREAM_LIST : JSON_STREAM_WATCH,
+				  list ? &stream_list_ops : &stream_watch_ops, x);
+	if (x->phase == REFLECTOR_WATCH)
+		stream_watch_began(x->stream);
+	else if (x->phase == REFLECTOR_STREAM)
+		http_idle_timeout(x->transfer, MIN(x->idle_ms, (int64_t)STREAM_IDLE_MS));
 	return 0;
 }
 
@@ -289,49 +162,63 @@ static void discovered(struct stream *s);
 static void list_complete(struct stream *s)
 {
 	struct exchange *x = s->exchange;
-	struct informer *i = s->informer;
-	int rc = informer_sweep(i, stream_namespace(s), s->epoch, &x->counts, &x->err);
-	if (rc < 0) {
-		fail_item(x, rc);
+	bool again;
+	if (stream_list_complete(x, &again) < 0)
 		end_exchange(s, x->event, -1, &x->err);
-		return;
+	else if (again)
+		start_list(s);
+	else
+		end_exchange(s, REFLECTOR_LISTED, -1, &x->err);
+}
+
+/* A streaming list that is not to be had; known is whether that is so on the whole server. */
+static void no_streaming(struct stream *s, bool of_server, const struct err *why)
+{
+	struct watcher *w = s->informer->watcher;
+	if (of_server && w->streaming == STREAMING_UNKNOWN) {
+		w->streaming = STREAMING_LACKS;
+		log_info("the API server has no streaming list; lists come in pages",
+			 LOG_S("reason", why->text));
 	}
-	if (x->full && x->counts.deleted) {
-		start_list(s); /* there is room now; each round has fewer to delete */
-		return;
+	end_exchange(s, REFLECTOR_UNSUPPORTED, -1, why);
+}
+
+/* Servers name what they do not know or allow; some tell only that something is wrong. */
+static bool refuses_streaming(const struct kube_status *status, bool *ret_of_server)
+{
+	*ret_of_server =
+	    strstr(status->message, "sendInitialEvents") || strstr(status->message, "resourceVersionMatch");
+	switch (status->code) {
+	case 400:
+	case 405:
+	case 406:
+	case 415:
+	case 422:
+	case 501:
+		return true;
+	default:
+		return *ret_of_server && status->code != 429 && status->code < 500;
 	}
-	if (x->full) {
-		end_exchange(s, REFLECTOR_CACHE_FULL, -1, &x->err);
-		return;
-	}
-	free(s->version);
-	s->version = buf_steal(&x->version);
-	s->listed = true;
-	progress_seen(s);
-	log_info("list complete", LOG_S("table", i->name), LOG_SP("namespace", s->namespace),
-		 LOG_I("items", x->counts.items), LOG_I("added", x->counts.added),
-		 LOG_I("changed", x->counts.changed), LOG_I("deleted", x->counts.deleted),
-		 LOG_I("unchanged", x->counts.unchanged), LOG_I("pages", x->pages),
-		 LOG_S("version", s->version));
-	bool all = true;
-	for (size_t n = 0; n < i->n_streams; n++)
-		all = all && (i->streams[n].listed || i->streams[n].dormant);
-	if (all) {
-		i->rewrite = false;
-		if (!informer_synced(i)) {
-			/* Again: a sweep does not wait for a kind that is not served, so it may have run
-			 * while the list came in. Before the table counts as synced: from then on only
-			 * changes are news. */
-			for (size_t n = 0; n < i->n_subs; n++)
-				controller_want_sweep(i->subs[n]->controller, WIRE_CAUSE_INITIAL);
-			store_table_set_synced(i->watcher->store, i->table, true);
-			log_info(
-			    "table synced", LOG_S("table", i->name),
-			    LOG_I("objects",
-				  atomic_load(&store_table_entry(i->watcher->store, i->table)->objects)));
-		}
-	}
-	end_exchange(s, REFLECTOR_LISTED, -1, &x->err);
+}
+
+/* An answer that is no 200. */
+static void refused(struct stream *s, const struct http_result *r)
+{
+	struct exchange *x = s->exchange;
+	struct kube_status status = {.retry_after_ms = -1};
+	struct err text = {0};
+	bool of_server;
+	int rc = kube_status(&x->request, r, buf_span(&x->body), &status, &text);
+	if (rc == 0)
+		rc = err_set(&text, -EPROTO, "GET %.*s: unexpected status %d",
+			     (int)strcspn(x->request.path, "?"), x->request.path, r->status);
+	enum reflector_event event = event_of_code(rc, true);
+	if (event == REFLECTOR_REFUSED && status.retry_after_ms >= 0)
+		event = REFLECTOR_BUSY;
+	if (x->phase == REFLECTOR_STREAM && refuses_streaming(&status, &of_server))
+		no_streaming(s, of_server, &text);
+	else
+		end_exchange(s, event, status.retry_after_ms, &text);
 }
 
 static void page_complete(struct stream *s)
@@ -349,39 +236,48 @@ static void page_complete(struct stream *s)
 	}
 }
 
+/* The answer of a watch or a streaming list is over. A partial line at the end is dropped: the resourceVersion has
+ * not passed it. */
+static void stream_ended(struct stream *s, int code, const struct err *err)
+{
+	struct exchange *x = s->exchange;
+	struct err text = *err;
+	if (x->phase == REFLECTOR_WATCH) {
+		end_exchange(s, code == -ETIMEDOUT ? REFLECTOR_IDLE : REFLECTOR_ENDED, -1, &text);
+	} else if (code == -ETIMEDOUT) {
+		err_set(&text, 0, "the end of the streaming list was not told");
+		no_streaming(s, true, &text);
+	} else {
+		if (!code)
+			err_set(&text, 0, "the streaming list ended before its end was told");
+		end_exchange(s, code ? REFLECTOR_UNREACHABLE : REFLECTOR_NONSENSE, -1, &text);
+	}
+}
+
 static void on_end(void *ctx, int code, const struct http_result *r, const struct err *err)
 {
 	struct exchange *x = ctx;
 	struct stream *s = x->stream;
 	struct err text = err ? *err : (struct err){0};
 	x->transfer = NULL;
-	bool watching = x->phase == REFLECTOR_WATCH;
-	if (x->failed) {
-		end_exchange(s, x->event, -1, &x->err);
-	} else if (r->status && r->status != 200) {
-		struct kube_status status;
-		int rc = kube_status(&x->request, r, buf_span(&x->body), &status, &text);
-		if (rc == 0)
-			rc = err_set(&text, -EPROTO, "GET %.*s: unexpected status %d",
-				     (int)strcspn(x->request.path, "?"), x->request.path, r->status);
-		enum reflector_event event = event_of_code(rc, true);
-		if (event == REFLECTOR_REFUSED && status.retry_after_ms >= 0)
-			event = REFLECTOR_BUSY;
-		end_exchange(s, event, status.retry_after_ms, &text);
-	} else if (!r->status) {
+	if (x->failed && x->event == REFLECTOR_UNSUPPORTED)
+		no_streaming(s, true, &x->err);
+	else if (x->failed)
+		end_exchange(s, x->event, x->retry_after_ms, &x->err);
+	else if (r->status && r->status != 200)
+		refused(s, r);
+	else if (!r->status)
 		end_exchange(s, event_of_code(code ? code : -EPROTO, false), r->retry_after_ms, &text);
-	} else if (watching) {
-		/* A partial line at the end is dropped: the resourceVersion has not passed it. */
-		end_exchange(s, code == -ETIMEDOUT ? REFLECTOR_IDLE : REFLECTOR_ENDED, -1, &text);
-	} else if (code) {
+	else if (x->phase == REFLECTOR_WATCH || x->phase == REFLECTOR_STREAM)
+		stream_ended(s, code, &text);
+	else if (code)
 		end_exchange(s, REFLECTOR_UNREACHABLE, -1, &text);
-	} else if (x->phase == REFLECTOR_DISCOVER) {
+	else if (x->phase == REFLECTOR_DISCOVER)
 		discovered(s);
-	} else if (json_stream_end(x->json, &text) < 0) {
+	else if (json_stream_end(x->json, &text) < 0)
 		end_exchange(s, REFLECTOR_NONSENSE, -1, &text);
-	} else {
+	else
 		page_complete(s);
-	}
 }
 
 /* ---- requests ---- */
@@ -394,12 +290,41 @@ static const char *accept_of(const struct informer *i, bool watching)
 			: "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 }
 
+static void list_query(struct exchange *x)
+{
+	char number[24];
+	snprintf(number, sizeof number, "%d", LIST_LIMIT);
+	kube_query(&x->path, "limit", span_of(number));
+	if (x->continue_token.len)
+		kube_query(&x->path, "continue", buf_span(&x->continue_token));
+}
+
+static void watch_query(struct stream *s)
+{
+	struct exchange *x = s->exchange;
+	char number[24];
+	int seconds = reflector_watch_seconds(random_unit());
+	snprintf(number, sizeof number, "%d", seconds);
+	kube_query(&x->path, "watch", span_of("true"));
+	kube_query(&x->path, "allowWatchBookmarks", span_of("true"));
+	kube_query(&x->path, "timeoutSeconds", span_of(number));
+	/* The server ends it by then: silence beyond is a dead connection that nobody told us of. */
+	int64_t idle_ns = s->informer->watcher->idle_timeout_ns;
+	x->idle_ms = idle_ns ? idle_ns / NS_PER_MS : (seconds + WATCH_GRACE_S) * 1000;
+	if (x->phase == REFLECTOR_WATCH) {
+		kube_query(&x->path, "resourceVersion", span_of(s->version));
+		x->request.idle_timeout_ms = x->idle_ms;
+		return;
+	}
+	/* Without a resourceVersion the list is as of now: never older than what is known already. */
+	kube_query(&x->path, "sendInitialEvents", span_of("true"));
+	kube_query(&x->path, "resourceVersionMatch", span_of("NotOlderThan"));
+}
+
 static void make_path(struct stream *s)
 {
 	struct exchange *x = s->exchange;
 	struct informer *i = s->informer;
-	bool watching = x->phase == REFLECTOR_WATCH;
-	char number[24];
 	buf_reset(&x->path);
 	x->request.idle_timeout_ms = LIST_IDLE_MS;
 	if (x->phase == REFLECTOR_DISCOVER) {
@@ -414,22 +339,10 @@ static void make_path(struct stream *s)
 		kube_query(&x->path, "labelSelector", span_of(i->kind->label_selector));
 	if (i->kind->field_selector)
 		kube_query(&x->path, "fieldSelector", span_of(i->kind->field_selector));
-	if (!watching) {
-		snprintf(number, sizeof number, "%d", LIST_LIMIT);
-		kube_query(&x->path, "limit", span_of(number));
-		if (x->continue_token.len)
-			kube_query(&x->path, "continue", buf_span(&x->continue_token));
-		return;
-	}
-	int seconds = reflector_watch_seconds(random_unit());
-	snprintf(number, sizeof number, "%d", seconds);
-	kube_query(&x->path, "watch", span_of("true"));
-	kube_query(&x->path, "allowWatchBookmarks", span_of("true"));
-	kube_query(&x->path, "resourceVersion", span_of(s->version));
-	kube_query(&x->path, "timeoutSeconds", span_of(number));
-	/* The server ends it by then: silence beyond is a dead connection that nobody told us of. */
-	int64_t idle_ns = i->watcher->idle_timeout_ns;
-	x->request.idle_timeout_ms = idle_ns ? idle_ns / NS_PER_MS : (seconds + WATCH_GRACE_S) * 1000;
+	if (x->phase == REFLECTOR_LIST)
+		list_query(x);
+	else
+		watch_query(s);
 }
 
 /* The exchange's next request: the list's next page, or its only one. */
@@ -437,7 +350,7 @@ static void start_request(struct stream *s)
 {
 	static const struct http_callbacks callbacks = {on_start, on_data, on_end};
 	struct exchange *x = s->exchange;
-	bool watching = x->phase == REFLECTOR_WATCH;
+	bool watching = x->phase == REFLECTOR_WATCH || x->phase == REFLECTOR_STREAM;
 	x->request = (struct http_request){
 	    .method = "GET", .accept = accept_of(s->informer, watching), .own_connection = watching};
 	make_path(s);
@@ -529,11 +442,17 @@ void stream_act(struct stream *s, int64_t now_ns)
 	s->exchange = xcalloc(1, sizeof *s->exchange);
 	s->exchange->stream = s;
 	s->exchange->phase = s->reflector.phase;
+	s->exchange->retry_after_ms = -1;
+	if (s->reflector.phase == REFLECTOR_STREAM && s->informer->watcher->streaming == STREAMING_LACKS) {
+		end_exchange(s, REFLECTOR_UNSUPPORTED, -1, &s->exchange->err); /* another one was told */
+		return;
+	}
 	switch (s->reflector.phase) {
 	case REFLECTOR_DISCOVER:
 		start_discovery(s);
 		break;
 	case REFLECTOR_LIST:
+	case REFLECTOR_STREAM:
 		start_list(s);
 		break;
 	case REFLECTOR_WATCH:

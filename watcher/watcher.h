@@ -2,7 +2,7 @@
  *
  *   plan.c      configuration -> controllers, their watches, and informers shared by equal watches
  *   stream.c    one list-and-watch over HTTP, told what to do by reflector.c
- *   stream_report.c  what is said of it
+ *   stream_items.c  what it brings; stream_report.c  what is said of it
  *   informer.c  a change of one object: keys into the outbox, then the object into the cache
  *   delivery.c  outbox and sweeps -> ADD messages; progress.c: how far the streams are; broker.c: the connection
  *   main.c      arguments, configuration, lock, cache; loop.c: the loop; reload.c: SIGHUP
@@ -112,6 +112,9 @@ struct informer {
 	size_t n_references;
 };
 
+/* The streaming list: known of the API server as a whole. */
+enum streaming { STREAMING_UNKNOWN, STREAMING_SERVED, STREAMING_LACKS };
+
 struct watcher {
 	struct program program;
 	struct config config;
@@ -123,6 +126,7 @@ struct watcher {
 	size_t n_controllers;
 	struct informer **informers;
 	size_t n_informers;
+	enum streaming streaming;
 	int64_t idle_timeout_ns; /* of a watch; 0: by its timeoutSeconds */
 	uint32_t last_epoch;
 	int64_t acted_ns; /* the time that the loop's last round went by */

@@ -12,6 +12,9 @@ POST /control with one JSON object:
   {"op": "fail", "kind": K, "verb": "list"|"watch"|"discover"|"page2", "status": S, "times": T, "retryAfter": R}
                                  S: an HTTP status, or "html", "empty", "object" (200 with nonsense), "close" (no answer)
   {"op": "watches", "kind": K, "how": "end"|"cut"|"error410"|"error500"|"garbage"|"bookmark"|"silent"|"speak"}
+  {"op": "streaming", "how": "refuse"|"serve"|"ignore"|"unmarked"|"cut"|"end"}
+                                 a watch with sendInitialEvents: 422 (as it begins); served; as if it had not been asked for; with a
+                                 bookmark that says nothing of an end; cut or ended after half of it. Its verb is "stream"; what is to fail a "list" fails it, too
   {"op": "compact"}                                           what happened before is forgotten: resume gets 410
   {"op": "serve", "kind": K, "served": true|false}
   {"op": "log"}                                               answers with the requests since the last one
@@ -37,6 +40,7 @@ served = {"ConfigMap": True, "Secret": True, "Website": True}
 history = []      # (version, kind, type, text)
 fails = []
 requests = []
+streaming = "refuse"
 watches = {k: [] for k in PLURAL}
 
 
@@ -67,7 +71,7 @@ def put(c):
 
 
 def control(c):
-    global compacted
+    global compacted, streaming
     op = c["op"]
     if op == "put" and "count" in c:
         for i in range(c["count"]):
@@ -90,6 +94,8 @@ def control(c):
         history.clear()
         for k in PLURAL:
             expired[k] = c.get("how", "http")
+    elif op == "streaming":
+        streaming = c["how"]
     elif op == "serve":
         served[c["kind"]] = c["served"]
     answer = {"version": version, "requests": list(requests), "watches": {k: len(w) for k, w in watches.items()}}
@@ -124,7 +130,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def failed(self, kind, verb):
         with lock:
             for f in fails:
-                if f["kind"] == kind and f["verb"] == verb and f["times"] > 0:
+                if f["kind"] == kind and f["times"] > 0 and (f["verb"] == verb or (f["verb"], verb) == ("list", "stream")):
                     f["times"] -= 1
                     break
             else:
@@ -174,7 +180,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             {"name": PLURAL[k], "kind": k, "namespaced": True, "verbs": ["list", "watch"]} for k in kinds]}))
 
     def collection(self, kind, space, query):
-        verb = "watch" if query.get("watch") == "true" else "list"
+        verb = "list" if query.get("watch") != "true" else "stream" if query.get("sendInitialEvents") == "true" else "watch"
         with lock:
             requests.append({"verb": verb, "kind": kind, "namespace": space, "query": query,
                              "accept": self.headers["Accept"], "time": time.monotonic()})
@@ -182,7 +188,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(404, status(404, "NotFound", "the server could not find the requested resource"))
         if self.failed(kind, "page2" if "continue" in query else verb):
             return
-        if verb == "watch":
+        if verb == "stream" and streaming == "refuse":
+            return self.answer(422, status(422, "Invalid", "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: "
+                                           "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"))
+        if verb != "list":
             self.watch(kind, space, query)
         else:
             self.list(kind, space, query)
@@ -211,8 +220,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def watch(self, kind, space, query):
-        since = int(query["resourceVersion"])
+        since = int(query.get("resourceVersion", 0))
         with lock:
+            initial = None
+            if not since:
+                initial = [json.dumps(o) for n, o in sorted(objects[kind].items()) if space is None or n[0] == space]
+                since = version
             if since < compacted and expired.get(kind) == "http":
                 gone = True
             else:
@@ -222,7 +235,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if gone:
             return self.answer(410, status(410, "Expired", "too old resource version: %d (%d)" % (since, compacted)))
         try:
-            self.watch_loop(kind, space, since, orders)
+            self.watch_loop(kind, space, since, orders, initial)
         except (BrokenPipeError, ConnectionResetError):
             pass
         finally:
@@ -230,7 +243,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 watches[kind].remove(orders)
             self.close_connection = True
 
-    def watch_loop(self, kind, space, since, orders):
+    def bookmark(self, kind, at, marked):
+        meta = {"resourceVersion": str(at), "creationTimestamp": None}
+        if marked:
+            meta["annotations"] = {"k8s.io/initial-events-end": "true"}
+        self.send_event("BOOKMARK", json.dumps({"kind": kind, "apiVersion": GROUP[kind], "metadata": meta}))
+
+    def watch_loop(self, kind, space, since, orders, initial):
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Transfer-Encoding", "chunked")
@@ -240,6 +259,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_event("ERROR", status(410, "Expired", "too old resource version"))
             self.wfile.write(b"0\r\n\r\n")
             return
+        if initial is not None:
+            half = streaming in ("cut", "end")
+            for text in initial[:len(initial) // 2] if half else initial:
+                self.send_event("ADDED", text)
+            if streaming == "cut":
+                return self.connection.shutdown(socket.SHUT_RDWR)
+            if streaming == "end":
+                return self.wfile.write(b"0\r\n\r\n")
+            if streaming != "ignore":
+                self.bookmark(kind, since, streaming == "serve")
         while True:
             with lock:
                 new = [h for h in history if h[0] > since and h[1] == kind and
@@ -257,8 +286,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 since = h[0]
             for how in todo:
                 if how == "bookmark":
-                    self.send_event("BOOKMARK", json.dumps({"kind": kind, "apiVersion": GROUP[kind],
-                                                            "metadata": {"resourceVersion": str(now)}}))
+                    self.bookmark(kind, now, False)
                 elif how == "end":
                     self.wfile.write(b"0\r\n\r\n")
                     return

@@ -57,6 +57,10 @@ size_t rig_requests(const char *kind, const char *verb, const char *member, stru
 		}
 	return n;
 }
+size_t rig_lists(const char *kind)
+{
+	return rig_requests(kind, "list", "limit", NULL) + rig_requests(kind, "stream", "watch", NULL);
+}
 void rig_requests_forget(void)
 {
 	rig_control("{\"op\":\"log\"}");

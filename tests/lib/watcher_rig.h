@@ -30,6 +30,7 @@ void rig_control(const char *fmt, ...) _printf_(1, 2);
 /* Requests of this verb since the last rig_requests_forget(); the query's member of the last one in *ret (may
  * be NULL). */
 size_t rig_requests(const char *kind, const char *verb, const char *member, struct buf *ret);
+size_t rig_lists(const char *kind); /* lists of all forms; pages count one by one */
 void rig_requests_forget(void);
 int64_t rig_version_now(void);
 bool rig_watching(const char *kind);

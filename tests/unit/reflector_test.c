@@ -6,17 +6,21 @@
 
 static struct reflector r;
 static struct reflector_output out;
+static bool paged; /* the server has no streaming list */
 
 static void happens(enum reflector_event event)
 {
-	out = reflector_next(
-	    &r, &(struct reflector_input){
-		    .event = event, .retry_after_ns = -1, .lived_ns = 60 * NS_PER_S, .events = 1});
+	out = reflector_next(&r, &(struct reflector_input){.event = event,
+							   .retry_after_ns = -1,
+							   .lived_ns = 60 * NS_PER_S,
+							   .events = 1,
+							   .paged = paged});
 }
 
 static void setup(void)
 {
 	reflector_init(&r);
+	paged = true;
 }
 static void watching(void)
 {
@@ -49,7 +53,8 @@ Test(reflector, a_watch_that_ends_is_resumed_at_once)
 Test(reflector, a_watch_that_closes_at_once_is_too_short)
 {
 	watching();
-	struct reflector_input in = {.event = REFLECTOR_ENDED, .retry_after_ns = -1, .lived_ns = 999 * MS};
+	struct reflector_input in = {
+	    .event = REFLECTOR_ENDED, .paged = true, .retry_after_ns = -1, .lived_ns = 999 * MS};
 	out = reflector_next(&r, &in);
 	cr_assert(out.phase == REFLECTOR_LIST && out.relist);
 	cr_assert_eq(out.wait_ns, 800 * MS);
@@ -58,7 +63,8 @@ Test(reflector, a_watch_that_closes_at_once_is_too_short)
 	out = reflector_next(&r, &in);
 	cr_assert(out.phase == REFLECTOR_WATCH && out.wait_ns == 0);
 	watching();
-	in = (struct reflector_input){.event = REFLECTOR_ENDED, .retry_after_ns = -1, .lived_ns = 1000 * MS};
+	in = (struct reflector_input){
+	    .event = REFLECTOR_ENDED, .paged = true, .retry_after_ns = -1, .lived_ns = 1000 * MS};
 	out = reflector_next(&r, &in);
 	cr_assert(out.phase == REFLECTOR_WATCH && out.wait_ns == 0);
 }
@@ -100,7 +106,7 @@ Test(reflector, backoff_doubles_to_a_cap_and_progress_resets_it)
 Test(reflector, a_list_alone_does_not_reset_the_backoff)
 {
 	watching();
-	struct reflector_input at_once = {.event = REFLECTOR_ENDED, .retry_after_ns = -1};
+	struct reflector_input at_once = {.event = REFLECTOR_ENDED, .paged = true, .retry_after_ns = -1};
 	int64_t last = 0;
 	for (int i = 0; i < 4; i++) {
 		out = reflector_next(&r, &at_once);
@@ -142,7 +148,8 @@ Test(reflector, a_kind_that_was_long_not_served_is_not_watched_late)
 	happens(REFLECTOR_SERVED);
 	happens(REFLECTOR_LISTED);
 	out = reflector_next(
-	    &r, &(struct reflector_input){.event = REFLECTOR_ENDED, .retry_after_ns = -1, .lived_ns = 1});
+	    &r, &(struct reflector_input){
+		    .event = REFLECTOR_ENDED, .paged = true, .retry_after_ns = -1, .lived_ns = 1});
 	cr_assert(out.phase == REFLECTOR_LIST && out.wait_ns == 800 * MS);
 	/* Served by discovery and never by a list: that is asked less and less. */
 	for (int i = 0; i < 10; i++) {
@@ -175,6 +182,69 @@ Test(reflector, nonsense_and_a_full_cache_relist)
 	watching();
 	happens(REFLECTOR_OUTBOX_FULL); /* the event comes again from the same resourceVersion */
 	cr_assert(out.phase == REFLECTOR_WATCH && !out.relist && out.wait_ns > 0);
+}
+
+static void streaming(void)
+{
+	reflector_init(&r);
+	paged = false;
+	happens(REFLECTOR_SERVED);
+	cr_assert(out.phase == REFLECTOR_STREAM && out.wait_ns == 0);
+}
+
+Test(reflector, a_streaming_list_goes_on_as_the_watch)
+{
+	streaming();
+	happens(REFLECTOR_LISTED);
+	cr_assert(out.phase == REFLECTOR_WATCH && r.phase == REFLECTOR_WATCH && out.wait_ns == 0);
+	happens(REFLECTOR_PROGRESS);
+	happens(REFLECTOR_ENDED);
+	cr_assert(out.phase == REFLECTOR_WATCH && !out.relist);
+	happens(REFLECTOR_EXPIRED);
+	cr_assert(out.phase == REFLECTOR_STREAM && out.wait_ns == 0 && out.relist);
+}
+
+Test(reflector, without_a_streaming_list_pages_are_asked_for_at_once_and_from_then_on)
+{
+	streaming();
+	happens(REFLECTOR_UNSUPPORTED);
+	cr_assert(out.phase == REFLECTOR_LIST && out.wait_ns == 0 && !out.relist);
+	happens(REFLECTOR_LISTED);
+	happens(REFLECTOR_EXPIRED);
+	cr_assert_eq(out.phase, REFLECTOR_LIST);
+	reflector_relist(&r, false);
+	cr_assert_eq(r.phase, REFLECTOR_LIST);
+	/* Another one of the same server knows. */
+	streaming();
+	happens(REFLECTOR_LISTED);
+	paged = true;
+	happens(REFLECTOR_EXPIRED);
+	cr_assert_eq(out.phase, REFLECTOR_LIST);
+	reflector_init(&r);
+	reflector_relist(&r, true);
+	cr_assert_eq(r.phase, REFLECTOR_DISCOVER);
+}
+
+Test(reflector, streaming_lists_that_fail_are_replaced_by_pages_once)
+{
+	const enum reflector_event fails[] = {REFLECTOR_NONSENSE, REFLECTOR_REFUSED, REFLECTOR_NONSENSE};
+	streaming();
+	for (size_t i = 0; i < ARRAY_SIZE(fails); i++) {
+		happens(fails[i]);
+		cr_assert_eq(out.wait_ns, (800 * MS) << i);
+		cr_assert_eq(out.phase, i < 2 ? REFLECTOR_STREAM : REFLECTOR_LIST);
+	}
+	happens(REFLECTOR_LISTED);
+	happens(REFLECTOR_EXPIRED);
+	cr_assert_eq(out.phase, REFLECTOR_STREAM);
+	/* What says nothing about streaming lists does not count. */
+	const enum reflector_event others[] = {
+	    REFLECTOR_UNREACHABLE, REFLECTOR_BUSY,	  REFLECTOR_FORBIDDEN, REFLECTOR_UNAUTHORIZED,
+	    REFLECTOR_UNTRUSTED,   REFLECTOR_OUTBOX_FULL, REFLECTOR_CACHE_FULL};
+	for (size_t i = 0; i < 3 * ARRAY_SIZE(others); i++) {
+		happens(others[i % ARRAY_SIZE(others)]);
+		cr_assert(out.phase == REFLECTOR_STREAM && out.wait_ns > 0);
+	}
 }
 
 Test(reflector, every_event_in_every_phase_has_a_next_step)

@@ -1,0 +1,40 @@
+/* What the parts of a stream share: stream.c (requests and their answers, step by step) and stream_items.c (what
+ * an answer brings). */
+#pragma once
+#include "watcher.h"
+
+/* A discovery, a list of several pages, a watch, or a watch that first brings the list: its phase then changes
+ * from STREAM to WATCH. */
+struct exchange {
+	struct stream *stream;
+	enum reflector_phase phase;
+	struct http_transfer *transfer;
+	struct json_stream *json;
+	struct buf body; /* of an answer that is no 200 */
+	struct buf path;
+	struct http_request request;
+	int64_t started_ns; /* of the answer; of the watch, when a list came first */
+	uint64_t events;    /* of the watch */
+	int64_t idle_ms;    /* of the watch */
+	bool failed;	    /* by an item: event, retry_after_ms and err say how */
+	enum reflector_event event;
+	int64_t retry_after_ms; /* -1: none */
+	struct err err;
+	/* LIST and STREAM */
+	struct buf continue_token;
+	struct buf version;
+	bool is_list; /* its kind says so */
+	bool full;    /* not every object found room */
+	struct counts counts;
+	unsigned pages; /* 0: streamed */
+};
+
+/* ---- stream_items.c ---- */
+
+extern const struct json_stream_ops stream_list_ops, stream_watch_ops;
+
+/* The list is whole: what it did not bring is gone. *ret_again: it has to be asked for again, for what is gone
+ * has made room. Fails as fail_item told x. */
+int stream_list_complete(struct exchange *x, bool *ret_again);
+/* The watch runs: what is said of the stream. */
+void stream_watch_began(struct stream *s);
