@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* THREAD_STACK: JSON is walked recursively, up to JSON_MAX_DEPTH levels. LEFT_CHECK: how soon an idle watch
+/* THREAD_STACK: JSON is walked recursively, up to DOC_MAX_DEPTH levels. LEFT_CHECK: how soon an idle watch
  * notices that its client is gone. IDLE_TIMEOUT: for connections without a
  * request, seconds. DRAIN: how long requests may take to end when the server stops, seconds. */
 enum { THREAD_STACK = 2 << 20, READER_BLOCK = 32 << 10, IDLE_TIMEOUT = 300, DRAIN = 5 };

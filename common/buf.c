@@ -143,6 +143,38 @@ size_t utf8_valid(const char *at, size_t len)
 	return n;
 }
 
+size_t utf8_valid_prefix(struct span text)
+{
+	size_t at = 0;
+	while (at < text.len) {
+		uint64_t x;
+		if (text.len - at >= sizeof x) { /* most text is ASCII: eight bytes at a time */
+			memcpy(&x, text.at + at, sizeof x);
+			if (!(x & UINT64_C(0x8080808080808080))) {
+				at += sizeof x;
+				continue;
+			}
+		}
+		size_t n = utf8_valid(text.at + at, text.len - at);
+		if (!n)
+			break;
+		at += n;
+	}
+	return at;
+}
+
+void buf_utf8(struct buf *b, struct span text)
+{
+	for (;;) {
+		size_t good = utf8_valid_prefix(text);
+		buf_add(b, text.at, good);
+		if (good == text.len)
+			return;
+		buf_puts(b, "\xef\xbf\xbd");
+		text = (struct span){text.at + good + 1, text.len - good - 1};
+	}
+}
+
 void buf_json_escape(struct buf *b, unsigned char c)
 {
 	static const char letters[] = "btn\0fr"; /* for 8 to 13; 11 has none */

@@ -44,3 +44,7 @@ void buf_url(struct buf *b, struct span text);
 
 /* The length of the valid UTF-8 character at the start (no overlong forms, no surrogates), or 0. */
 size_t utf8_valid(const char *at, size_t len);
+/* How many bytes at the start are valid UTF-8, whole characters. */
+size_t utf8_valid_prefix(struct span text);
+/* Adds the text with U+FFFD in the place of every byte that belongs to no valid character, as Go's decoders do. */
+void buf_utf8(struct buf *b, struct span text);

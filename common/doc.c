@@ -181,6 +181,7 @@ struct builder {
 	size_t at;
 	struct doc_node
 	    *open;	 /* the innermost open container; while it is open its `next` is the one around it */
+	unsigned depth;	 /* open containers */
 	struct span key; /* of the member whose value comes next */
 	struct doc_node *root;
 };
@@ -198,12 +199,15 @@ static struct doc_node *add_node(struct builder *b, enum json_type type, struct 
 	return n;
 }
 
-static void open_container(struct builder *b, enum json_type type)
+static int open_container(struct builder *b, enum json_type type)
 {
+	if (++b->depth > DOC_MAX_DEPTH)
+		return -E2BIG;
 	struct doc_node *n = add_node(b, type, (struct span){NULL, 0});
 	n->next = b->open;
 	b->open = n;
 	b->at++;
+	return 0;
 }
 
 static void close_container(struct builder *b)
@@ -213,6 +217,7 @@ static void close_container(struct builder *b)
 	if (!closed) /* not in a text that was checked */
 		return;
 	b->open = closed->next;
+	b->depth--;
 	closed->next = NULL;
 	if (closed->type == JSON_OBJECT && has_duplicates(closed))
 		drop_duplicates(closed);
@@ -226,7 +231,7 @@ static int take_token(struct builder *b)
 	if (json_is_space(c) || c == ',' || c == ':') {
 		b->at++;
 	} else if (c == '{' || c == '[') {
-		open_container(b, c == '{' ? JSON_OBJECT : JSON_ARRAY);
+		return open_container(b, c == '{' ? JSON_OBJECT : JSON_ARRAY);
 	} else if (c == '}' || c == ']') {
 		close_container(b);
 	} else if (c == '"') {
@@ -253,6 +258,9 @@ int doc_parse(struct doc *d, struct span text, struct doc_node **ret, struct err
 	struct builder b = {.d = d, .text = doc_keep(d, text)};
 	while (b.at < b.text.len && r == 0)
 		r = take_token(&b);
+	if (r == -E2BIG)
+		return err_set(err, -EINVAL, "nested deeper than %d levels, at byte %zu", DOC_MAX_DEPTH,
+			       b.at);
 	if (r < 0)
 		return err_set(err, -EINVAL, "a member's name contains \\u0000");
 	*ret = b.root;
@@ -273,7 +281,7 @@ static void print_name(struct span name, struct buf *out)
 	buf_putc(out, '"');
 }
 
-/* Recursion here and below is as deep as the tree, which JSON_MAX_DEPTH bounds. */
+/* Recursion here and below is as deep as the tree, which DOC_MAX_DEPTH bounds. */
 void doc_print(const struct doc_node *n, struct buf *out)
 {
 	if (n->type != JSON_OBJECT && n->type != JSON_ARRAY) {

@@ -22,6 +22,8 @@ struct doc *doc_new(void);
 void doc_free(struct doc *d);
 void doc_free_ptr(struct doc **d); /* _cleanup_ */
 
+enum { DOC_MAX_DEPTH = 1000 }; /* of what is made into a tree: functions here go down it by recursion */
+
 /* Parses (copying the text into the arena) to a root. Duplicate keys: the last wins, in the place of the
  * first. */
 int doc_parse(struct doc *d, struct span text, struct doc_node **ret, struct err *err);

@@ -80,7 +80,7 @@ static bool in_object(const struct json_machine *m)
 static bool open_container(struct json_machine *m, bool object)
 {
 	if (m->depth == JSON_MAX_DEPTH)
-		return refuse(m, "nested deeper than 1000 levels");
+		return refuse(m, "nested deeper than 10001 levels");
 	uint64_t bit = UINT64_C(1) << (m->depth % 64), *word = &m->is_object[m->depth / 64];
 	*word = object ? *word | bit : *word & ~bit;
 	m->depth++;

@@ -5,12 +5,14 @@
  * whole value. Objects stay the bytes that came.
  *
  * What is accepted: RFC 8259, any value at the top, up to JSON_MAX_DEPTH levels. Numbers are not converted.
- * Of duplicate keys the last counts, as for Go and JavaScript. Invalid UTF-8 in strings is passed on as it
- * is. Keys are compared after unescaping. Not thread-safe for one stream; lookups are pure. */
+ * Of duplicate keys the last counts, as for Go and JavaScript. Bytes in strings that are no UTF-8 are taken;
+ * buf_utf8 replaces them. Keys are compared after unescaping, and exactly. docs/watcher.md has it as a table,
+ * tests/data/decode what Go makes of the same. Not thread-safe for one stream; lookups are pure. */
 #pragma once
 #include "buf.h"
 
-enum { JSON_MAX_DEPTH = 1000 };
+/* As deep as Go's decoder reads, and with it the API server, and one level more for the event around an object. */
+enum { JSON_MAX_DEPTH = 10001 };
 #define JSON_MAX_ITEM (UINT64_C(64) << 20) /* an item of more bytes ends the stream with -EMSGSIZE */
 
 enum json_type { JSON_NONE, JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT };

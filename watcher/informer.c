@@ -180,19 +180,30 @@ static struct cache_event event_of(const struct stream *s, const struct object *
 	return (struct cache_event){i->table, (uint32_t)(s - i->streams), kube_version(o->version)};
 }
 
-int informer_put(struct stream *s, struct span json, uint32_t epoch, struct counts *counts, struct err *err)
+/* What came from the server, as it is kept, in w->json and *ret. Every object that can be watched has a uid and a
+ * resourceVersion: one without came from no API server. */
+static int read_new(struct informer *i, struct span json, struct object *ret, struct err *err)
 {
-	struct informer *i = s->informer;
 	struct watcher *w = i->watcher;
-	struct object o, old;
-	struct store_view v;
 	buf_reset(&w->json);
 	buf_reset(&w->text_after);
 	object_normalize(json, i->kind->api_version, i->kind->kind, i->strip_managed_fields,
 			 i->kind->metadata_only, &w->json);
 	if (buf_failed(&w->json))
 		return err_set(err, -ENOMEM, "no memory for an object of %zu bytes", json.len);
-	int rc = object_read(buf_span(&w->json), &w->text_after, &o, err);
+	int rc = object_read(buf_span(&w->json), &w->text_after, ret, err);
+	if (rc == 0 && (!ret->uid.len || !ret->version.len))
+		rc = err_set(err, -EINVAL, "its metadata.uid or resourceVersion is missing");
+	return rc;
+}
+
+int informer_put(struct stream *s, struct span json, uint32_t epoch, struct counts *counts, struct err *err)
+{
+	struct informer *i = s->informer;
+	struct watcher *w = i->watcher;
+	struct object o, old;
+	struct store_view v;
+	int rc = read_new(i, json, &o, err);
 	if (rc < 0)
 		return rc;
 	counts->items++;
@@ -245,11 +256,7 @@ int informer_deleted(struct stream *s, struct span json, struct err *err)
 	struct watcher *w = i->watcher;
 	struct object o;
 	struct store_view v;
-	buf_reset(&w->json);
-	buf_reset(&w->text_after);
-	object_normalize(json, i->kind->api_version, i->kind->kind, i->strip_managed_fields,
-			 i->kind->metadata_only, &w->json);
-	int rc = object_read(buf_span(&w->json), &w->text_after, &o, err);
+	int rc = read_new(i, json, &o, err);
 	if (rc < 0 || !store_find(w->store, i->table, o.namespace, o.name, &v))
 		return rc;
 	return delete_cached(i, &v, &o, event_of(s, &o), 0, err);

@@ -1,4 +1,5 @@
 #include "object.h"
+#include "json_machine.h"
 #include "names.h"
 
 /* The text of a string member: a span into the JSON if it has no escapes, else unescaped into scratch. `at`
@@ -15,44 +16,53 @@ static int text_of(struct span value, struct buf *scratch, struct span *ret)
 	return rc;
 }
 
-static int read_metadata(struct span metadata, struct buf *scratch, struct object *o)
+/* What is taken from metadata. */
+enum field {
+	NAMESPACE,
+	NAME,
+	UID,
+	VERSION,
+	DELETION,
+	N_TEXTS,
+	GENERATION = N_TEXTS,
+	LABELS,
+	ANNOTATIONS,
+	OWNERS,
+	FINALIZERS,
+	N_FIELDS
+};
+static const char *const field_names[N_FIELDS] = {
+    "namespace",  "name",   "uid",	   "resourceVersion", "deletionTimestamp",
+    "generation", "labels", "annotations", "ownerReferences", "finalizers"};
+
+/* Values by name; of members with one name the last. null is as good as absent. */
+static void find_fields(struct span metadata, struct span fields[static N_FIELDS])
 {
-	struct {
-		const char *key;
-		struct span *text;
-	} texts[] = {{"namespace", &o->namespace},
-		     {"name", &o->name},
-		     {"uid", &o->uid},
-		     {"resourceVersion", &o->version}};
-	struct {
-		const char *key;
-		struct span *json;
-	} values[] = {{"labels", &o->labels},
-		      {"annotations", &o->annotations},
-		      {"ownerReferences", &o->owners},
-		      {"finalizers", &o->finalizers}};
 	struct json_iter it = {0};
 	struct span key, value;
-	while (json_each(metadata, &it, &key, &value)) {
-		if (json_type_of(value) == JSON_NULL)
-			continue;
-		if (json_string_is(key, "deletionTimestamp")) {
-			if (json_string_raw(value, &o->deletion) < 0)
-				return -EINVAL;
-			continue;
-		}
-		if (json_string_is(key, "generation")) {
-			if (json_int(value, &o->generation) < 0)
-				return -EINVAL;
-			continue;
-		}
-		for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-			if (json_string_is(key, texts[i].key) && text_of(value, scratch, texts[i].text) < 0)
-				return -EINVAL;
-		for (size_t i = 0; i < ARRAY_SIZE(values); i++)
-			if (json_string_is(key, values[i].key))
-				*values[i].json = value;
-	}
+	while (json_each(metadata, &it, &key, &value))
+		for (size_t i = 0; i < N_FIELDS; i++)
+			if (json_string_is(key, field_names[i])) {
+				fields[i] = json_type_of(value) == JSON_NULL ? (struct span){NULL, 0} : value;
+				break;
+			}
+}
+
+static int read_metadata(struct span metadata, struct buf *scratch, struct object *o, struct err *err)
+{
+	struct span fields[N_FIELDS] = {0};
+	struct span *const texts[N_TEXTS] = {&o->namespace, &o->name, &o->uid, &o->version, &o->deletion};
+	find_fields(metadata, fields);
+	for (size_t i = 0; i < N_TEXTS; i++)
+		if (fields[i].at && text_of(fields[i], scratch, texts[i]) < 0)
+			return err_set(err, -EINVAL, "its metadata.%s is no text, or has \\u0000",
+				       field_names[i]);
+	if (fields[GENERATION].at && json_int(fields[GENERATION], &o->generation) < 0)
+		return err_set(err, -EINVAL, "its metadata.generation is no whole number of 64 bits");
+	o->labels = fields[LABELS];
+	o->annotations = fields[ANNOTATIONS];
+	o->owners = fields[OWNERS];
+	o->finalizers = fields[FINALIZERS];
 	return 0;
 }
 
@@ -65,16 +75,26 @@ int object_read(struct span json, struct buf *scratch, struct object *ret, struc
 			   .uid = empty,
 			   .version = empty,
 			   .generation = -1};
-	struct span metadata = json_get(json, "metadata");
-	if (json_type_of(json) != JSON_OBJECT || json_type_of(metadata) != JSON_OBJECT)
+	struct span key, value, metadata = {NULL, 0}, version = {NULL, 0}, kind = {NULL, 0};
+	if (json_type_of(json) == JSON_OBJECT)
+		for (struct json_iter it = {0}; json_each(json, &it, &key, &value);) {
+			if (json_string_is(key, "metadata"))
+				metadata = value;
+			else if (json_string_is(key, "apiVersion"))
+				version = value;
+			else if (json_string_is(key, "kind"))
+				kind = value;
+		}
+	if (json_type_of(metadata) != JSON_OBJECT)
 		return err_set(err, -EINVAL, "it is no object with metadata");
 	/* Room for all texts at once, or earlier spans would move. */
 	if (!buf_room(scratch, metadata.len))
 		return err_set(err, -ENOMEM, "no memory for an object of %zu bytes", json.len);
-	json_string_raw(json_get(json, "apiVersion"), &o.api_version);
-	json_string_raw(json_get(json, "kind"), &o.kind);
-	if (read_metadata(metadata, scratch, &o) < 0)
-		return err_set(err, -EINVAL, "its metadata has a field of the wrong type");
+	json_string_raw(version, &o.api_version);
+	json_string_raw(kind, &o.kind);
+	int rc = read_metadata(metadata, scratch, &o, err);
+	if (rc < 0)
+		return rc;
 	if (!o.name.len || o.name.len > NAME_MAX_LEN || o.namespace.len > NAMESPACE_MAX_LEN)
 		return err_set(err, -EINVAL, "its metadata.name or namespace is missing or too long");
 	if (!kube_is_path_segment(o.name) || (o.namespace.len && !kube_is_path_segment(o.namespace)))
@@ -110,64 +130,46 @@ struct span object_group(struct span api_version)
 	return slash ? (struct span){api_version.at, (size_t)(slash - api_version.at)} : (struct span){"", 0};
 }
 
-static void put_front(struct buf *out, const char *api_version, const char *kind)
+/* The object's text behind "{"apiVersion": ..., "kind": ...", without these two. */
+static void put_rest(struct span json, bool strip, struct buf *out)
 {
-	buf_puts(out, "{\"apiVersion\":");
-	buf_json_string(out, span_of(api_version));
-	buf_puts(out, ",\"kind\":");
-	buf_json_string(out, span_of(kind));
-}
-
-/* The members of an object text behind its brace; "" for an empty object. */
-static struct span members(struct span object)
-{
-	size_t at = 1;
-	while (at < object.len && strchr(" \t\r\n", object.at[at]))
-		at++;
-	return (struct span){object.at + at, object.len - at};
-}
-
-static void put_members(struct buf *out, struct span object)
-{
-	struct span rest = members(object);
-	if (rest.len && *rest.at != '}')
-		buf_putc(out, ',');
-	buf_span_add(out, rest);
+	static const char *const with[] = {"apiVersion", "kind", "metadata.managedFields", NULL};
+	static const char *const without[] = {"apiVersion", "kind", NULL};
+	size_t brace = out->len;
+	json_copy_without(json, strip ? with : without, out);
+	if (buf_failed(out))
+		return;
+	size_t first = brace + 1;
+	while (json_is_space(out->data[first]))
+		first++;
+	out->data[brace] = out->data[first] == '}' ? ' ' : ',';
 }
 
 void object_normalize(struct span json, const char *api_version, const char *kind, bool strip,
 		      bool metadata_only, struct buf *out)
 {
-	static const char *const managed[] = {"metadata.managedFields", NULL}, *const of_metadata[] = {
-										   "managedFields", NULL};
-	static const char *const type_too[] = {"metadata.managedFields", "apiVersion", "kind", NULL},
-				 *const type[] = {"apiVersion", "kind", NULL};
-	if (metadata_only) {
-		struct span metadata = json_get(json, "metadata");
-		put_front(out, api_version, kind);
-		buf_puts(out, ",\"metadata\":");
-		if (strip)
-			json_copy_without(metadata, of_metadata, out);
-		else
-			buf_span_add(out, metadata);
-		buf_putc(out, '}');
+	static const char *const managed[] = {"metadata.managedFields", NULL};
+	static const char *const in_metadata[] = {"managedFields", NULL}, *const none[] = {NULL};
+	_cleanup_(buf_done) struct buf valid = {0};
+	if (utf8_valid_prefix(json) < json.len) {
+		buf_utf8(&valid, json);
+		json = buf_span(&valid);
+		out->failed = out->failed || buf_failed(&valid);
+	}
+	struct span metadata = json_get(json, "metadata");
+	if (!metadata_only && json_get(json, "apiVersion").at && json_get(json, "kind").at) {
+		json_copy_without(json, strip ? managed : none, out);
 		return;
 	}
-	struct span has_version = json_get(json, "apiVersion"), has_kind = json_get(json, "kind");
-	if (has_version.at && has_kind.at) {
-		if (strip)
-			json_copy_without(json, managed, out);
-		else
-			buf_span_add(out, json);
+	buf_puts(out, "{\"apiVersion\":");
+	buf_json_string(out, span_of(api_version));
+	buf_puts(out, ",\"kind\":");
+	buf_json_string(out, span_of(kind));
+	if (!metadata_only) {
+		put_rest(json, strip, out);
 		return;
 	}
-	put_front(out, api_version, kind);
-	if (has_version.at || has_kind.at || strip) {
-		struct buf rest = {0};
-		json_copy_without(json, strip ? type_too : type, &rest);
-		put_members(out, buf_span(&rest));
-		buf_done(&rest);
-		return;
-	}
-	put_members(out, json);
+	buf_puts(out, ",\"metadata\":");
+	json_copy_without(metadata, strip ? in_metadata : none, out);
+	buf_putc(out, '}');
 }

@@ -17,8 +17,8 @@ static inline bool object_exists(const struct object *o)
 }
 
 /* json must have passed json_check. Text that has escapes is unescaped into scratch, which must be empty or
- * hold nothing of use and live as long as *ret. -EINVAL: no object with a metadata.name, or names longer than
- * the API allows; err says which. */
+ * hold nothing of use and live as long as *ret. Of members with one name the last counts; null is as good as
+ * absent. -EINVAL: no object with a metadata.name, or names that the API does not have; err says which. */
 int object_read(struct span json, struct buf *scratch, struct object *ret, struct err *err);
 
 /* One owner reference; api_version and kind are raw texts between the quotes. */
@@ -33,8 +33,9 @@ bool object_owner_next(const struct object *o, struct json_iter *it, struct obje
 /* "apps" of "apps/v1", "" of "v1". */
 struct span object_group(struct span api_version);
 
-/* How the object is kept: with apiVersion and kind in front (a list's items come without), without
+/* How the object is kept: with apiVersion and kind (a list's items come without; then in front), without
  * metadata.managedFields when strip, and with nothing but metadata when metadata_only, whatever the server
- * sent. Appends to out. */
+ * sent. The rest stays byte for byte, but for bytes that are no UTF-8: each becomes U+FFFD, as for who reads it
+ * with Go, since a program in another language may refuse the whole text. Appends to out. */
 void object_normalize(struct span json, const char *api_version, const char *kind, bool strip,
 		      bool metadata_only, struct buf *out);

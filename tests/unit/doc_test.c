@@ -74,17 +74,27 @@ Test(doc, bad_text_is_refused)
 	cr_assert_null(doc_new_raw(d, span_of("{} x")));
 }
 
-Test(doc, a_thousand_levels)
+static void put_levels(struct buf *text, int levels)
+{
+	for (int i = 0; i < levels; i++)
+		buf_puts(text, i & 1 ? "[" : "{\"a\":");
+	buf_puts(text, "1");
+	for (int i = levels - 1; i >= 0; i--)
+		buf_puts(text, i & 1 ? "]" : "}");
+}
+
+Test(doc, a_thousand_levels_and_no_more)
 {
 	struct buf text = {0};
-	for (int i = 0; i < 1000; i++)
-		buf_puts(&text, i & 1 ? "[" : "{\"a\":");
-	buf_puts(&text, "1");
-	for (int i = 999; i >= 0; i--)
-		buf_puts(&text, i & 1 ? "]" : "}");
+	struct err err = {0};
+	put_levels(&text, DOC_MAX_DEPTH);
 	struct doc_node *n = parse(buf_str(&text));
 	expect_print(n, buf_str(&text));
 	cr_assert(doc_equal(n, doc_copy(d, n)));
+	buf_reset(&text);
+	put_levels(&text, DOC_MAX_DEPTH + 1);
+	cr_assert_eq(doc_parse(d, buf_span(&text), &n, &err), -EINVAL);
+	cr_assert(strstr(err.text, "deeper than 1000 levels"), "%s", err.text);
 	buf_done(&text);
 }
 

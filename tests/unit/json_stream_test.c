@@ -1,5 +1,6 @@
 #include "json_scan.h"
 #include <criterion/criterion.h>
+#include <malloc.h>
 
 /* What a stream handed out, one line each: "item VALUE", "member KEY VALUE". */
 struct seen {
@@ -177,4 +178,41 @@ Test(json_stream, item_beyond_its_limit_is_refused)
 	cr_assert_eq(items, 0);
 	json_stream_free(s);
 	free(chunk);
+}
+
+static size_t most_memory, memory_before, items_seen;
+
+static int look_at_memory(void *ctx _unused_, struct span item _unused_)
+{
+	items_seen++;
+	most_memory = MAX(most_memory, mallinfo2().uordblks);
+	return 0;
+}
+
+/* 40 MB of items, metadata behind them as kube-apiserver sends lists of custom resources. */
+Test(json_stream, a_list_of_any_size_takes_memory_for_one_item)
+{
+	static const struct json_stream_ops counting = {look_at_memory, NULL};
+	struct buf item = {0};
+	buf_puts(&item, "{\"metadata\":{\"name\":\"a\"},\"data\":\"");
+	for (int i = 0; i < 2000; i++)
+		buf_puts(&item, "x");
+	buf_puts(&item, "\"}");
+	memory_before = mallinfo2().uordblks;
+	struct json_stream *s = json_stream_new(JSON_STREAM_LIST, &counting, NULL);
+	cr_assert_eq(json_stream_feed(s, span_of("{\"items\":["), NULL), 0);
+	for (int i = 0; i < 20000; i++) {
+		/* Cut at another place each time. */
+		struct span whole = buf_span(&item);
+		size_t cut = (size_t)i % whole.len;
+		cr_assert_eq(json_stream_feed(s, (struct span){whole.at, cut}, NULL), 0);
+		cr_assert_eq(json_stream_feed(s, (struct span){whole.at + cut, whole.len - cut}, NULL), 0);
+		cr_assert_eq(json_stream_feed(s, span_of(i < 19999 ? "," : "]"), NULL), 0);
+	}
+	cr_assert_eq(json_stream_feed(s, span_of(",\"metadata\":{\"resourceVersion\":\"1\"}}"), NULL), 0);
+	cr_assert_eq(json_stream_end(s, NULL), 0);
+	json_stream_free(s);
+	cr_assert_eq(items_seen, 20000);
+	cr_assert(most_memory < memory_before + 32 * 1024, "%zu bytes", most_memory - memory_before);
+	buf_done(&item);
 }

@@ -67,68 +67,6 @@ static struct object read_object(const char *json)
 	return o;
 }
 
-Test(object, is_read)
-{
-	struct object o = read_object("{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":"
-				      "\"a\\u003cb\",\"namespace\":\"ns\",\"uid\":\"u\","
-				      "\"resourceVersion\":\"7\",\"generation\":3,\"deletionTimestamp\":"
-				      "\"2026-01-01T00:00:00Z\",\"labels\":{\"a\":\"b\"}}}");
-	cr_assert(span_is(o.name, "a<b") && span_is(o.namespace, "ns") && span_is(o.uid, "u") &&
-		  span_is(o.version, "7"));
-	cr_assert_eq(o.generation, 3);
-	cr_assert(span_is(o.deletion, "2026-01-01T00:00:00Z") && span_is(o.labels, "{\"a\":\"b\"}"));
-	o = read_object("{\"metadata\":{\"name\":\"a\",\"namespace\":null}}");
-	cr_assert_eq(o.generation, -1);
-	cr_assert(!o.deletion.at && !o.labels.at && o.namespace.at && !o.namespace.len);
-	struct buf b = {0};
-	const char *const wrong[] = {"{}",
-				     "[]",
-				     "{\"metadata\":{}}",
-				     "{\"metadata\":{\"name\":1}}",
-				     "{\"metadata\":{\"name\":\"\"}}",
-				     "{\"metadata\":{\"name\":\"a\",\"generation\":\"1\"}}"};
-	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
-		cr_assert_eq(object_read(span_of(wrong[i]), &b, &o, &err), -EINVAL, "%s", wrong[i]);
-	buf_done(&b);
-}
-
-static void normal_is(const char *json, bool strip, bool metadata_only, const char *want)
-{
-	struct buf b = {0};
-	object_normalize(span_of(json), "apps/v1", "Deployment", strip, metadata_only, &b);
-	cr_assert_str_eq(buf_str(&b), want);
-	cr_assert_eq(json_check(buf_span(&b), &err), 0, "%s", err.text);
-	buf_done(&b);
-}
-
-Test(object, looks_the_same_by_list_and_watch)
-{
-	normal_is("{\"metadata\":{\"name\":\"a\"},\"n\":9007199254740993}", false, false,
-		  "{\"apiVersion\":\"apps/"
-		  "v1\",\"kind\":\"Deployment\",\"metadata\":{\"name\":\"a\"},\"n\":9007199254740993}");
-	normal_is("{ \"metadata\":{\"name\":\"a\",\"managedFields\":[{}]}}", true, false,
-		  "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"metadata\":{\"name\":\"a\"}}");
-	normal_is("{\"kind\":\"Deployment\",\"apiVersion\":\"apps/"
-		  "v1\",\"metadata\":{\"name\":\"a\",\"managedFields\":[]}}",
-		  true, false,
-		  "{\"kind\":\"Deployment\",\"apiVersion\":\"apps/v1\",\"metadata\":{\"name\":\"a\"}}");
-	normal_is("{}", false, false, "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\"}");
-	normal_is("{\"kind\":\"Deployment\"}", false, false,
-		  "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\"}");
-}
-
-Test(object, metadata_only_keeps_nothing_else_whatever_the_server_sent)
-{
-	normal_is("{\"kind\":\"Secret\",\"apiVersion\":\"v1\",\"data\":{\"p\":\"c2VjcmV0\"},\"metadata\":{"
-		  "\"name\":\"a\",\"managedFields\":[1]}}",
-		  true, true,
-		  "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"metadata\":{\"name\":\"a\"}}");
-	normal_is("{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/"
-		  "v1\",\"metadata\":{\"name\":\"a\"}}",
-		  false, true,
-		  "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"metadata\":{\"name\":\"a\"}}");
-}
-
 /* ---- predicates ---- */
 
 #define OBJECT(version, generation, labels, annotations, rest)                                               \
