@@ -9,6 +9,8 @@ void config_done(struct config *c)
 		config_controller_done(&c->controllers[i]);
 	free(c->controllers);
 	free(c->main.kubeconfig);
+	free(c->main.ha.namespace);
+	free(c->main.ha.name);
 	config_errors_done(&c->errors);
 	*c = (struct config){0};
 }

@@ -113,10 +113,22 @@ struct config_controller {
 
 /* ---- reconciled.yaml ---- */
 
+#define CONFIG_HA_MARGIN_NS (2 * NS_PER_S) /* an attempt is ended in less than that once the lead is over */
+#define CONFIG_HA_JITTER    1.2 /* of a retryPeriod: a follower waits up to 1 + this times longer */
+struct config_ha {		/* leader election on a coordination.k8s.io Lease */
+	bool leader; /* mode: leader; else this host alone does the work, and the rest says nothing */
+	char *namespace, *name; /* of the Lease */
+	/* lease > renew > 1.2 times retry; lease in whole seconds */
+	int64_t lease_duration_ns, renew_deadline_ns, retry_period_ns;
+};
+
 struct config_main {
 	char *kubeconfig;		     /* absolute; NULL: not given */
 	uint64_t queue_budget, cache_budget; /* bytes of each region at most */
 	uint32_t max_concurrent;	     /* keys at a time over all controllers; 0: no limit */
+	struct config_ha ha;
+	/* The file has errors: what it says of the host (does another one lead?) is not known, so no program may start on it. */
+	bool wrong;
 };
 
 struct config {

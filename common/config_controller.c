@@ -374,28 +374,6 @@ READ(config_read_workers)
 				c->workers_min, c->workers);
 }
 
-/* ---- reconciled.yaml ---- */
-
-READ(config_read_kubeconfig)
-{
-	struct config_main *m = base;
-	const char *text;
-	if (!config_text(r, n, config_check_any, "a file's path", &text))
-		return;
-	free(m->kubeconfig);
-	m->kubeconfig = config_path_from(r->folder, text);
-}
-
-READ(config_read_ha_mode)
-{
-	(void)base;
-	const char *mode = n->type == YAML_SCALAR ? n->text : "";
-	if (strcmp(mode, "leader") != 0 && strcmp(mode, "shard") != 0 && strcmp(mode, "none") != 0)
-		config_refuse(r, n, "none", NULL);
-	else if (strcmp(mode, "none") != 0)
-		config_complain(r, n, "%s is not supported by this version; allowed: none", n->text);
-}
-
 /* ---- the whole ---- */
 
 static void join_env(struct config_reader *r, struct config_reconciler *rec)

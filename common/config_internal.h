@@ -148,6 +148,7 @@ CONFIG_READ(config_read_paths);
 CONFIG_READ(config_read_without);
 CONFIG_READ(config_read_workers);
 CONFIG_READ(config_read_kubeconfig);
+CONFIG_READ(config_read_ha);
 CONFIG_READ(config_read_ha_mode);
 
 /* A document to *ret, which is freed by the caller also after errors. */

@@ -137,12 +137,13 @@ static void main_load(struct loader *l, const char *file)
 	_cleanup_(buf_done) struct buf text = {0};
 	_cleanup_(free_ptr) char *folder = folder_of(file);
 	struct config_reader r = {.errors = &l->config->errors, .file = file, .folder = folder};
+	size_t from = l->config->errors.count, fatal = l->config->errors.fatal;
 	struct yaml_doc *docs = file_parse(&r, &text);
-	size_t from = l->config->errors.count;
 	if (docs && docs->next)
 		config_complain(&r, docs->next->root, "found a second document; allowed: one");
 	if (docs && docs->root)
 		config_section(&r, "reconciled", docs->root, &l->config->main);
+	l->config->main.wrong = l->config->errors.fatal != fatal;
 	config_errors_sort(&l->config->errors, from);
 	yaml_doc_free(docs);
 }
@@ -206,7 +207,7 @@ static int path_load(struct loader *l, const char *path, struct err *err)
 	_cleanup_(free_ptr) char *below = xasprintf("%s/controllers.d", path);
 	_cleanup_(free_ptr) char *main_file = xasprintf("%s/reconciled.yaml", path);
 	l->folder = true;
-	if (stat(main_file, &st) == 0)
+	if (stat(main_file, &st) == 0 || errno != ENOENT)
 		main_load(l, main_file);
 	return folder_load(l, stat(below, &st) == 0 && S_ISDIR(st.st_mode) ? below : path, err);
 }
@@ -216,6 +217,7 @@ int config_load(const char *path, struct config *ret, struct err *err)
 	struct config config = {0};
 	struct loader l = {.config = &config};
 	config_section_defaults("reconciled", &config.main);
+	config_section_defaults("reconciled.ha", &config.main);
 	int c = path_load(&l, path, err);
 	texts_free(l.controller_places);
 	free(l.checked_folder);

@@ -482,6 +482,21 @@ int queue_find(struct queue_reader *q, struct span controller, struct span names
 	return seen;
 }
 
+int queue_is_leased(struct queue_reader *q)
+{
+	int rc = look_at_directory(q);
+	for (uint32_t b = 0; rc == 0 && b < q->slots.len; b++) {
+		const struct shm_slot *slots =
+		    (const void *)(q->region.at + (uint64_t)q->slots.at[b] * SHM_BLOCK);
+		for (uint32_t i = 0; rc == 0 && i < SHM_SLOTS_PER_BLOCK; i++) {
+			uint8_t state = __atomic_load_n(&slots[i].state, __ATOMIC_ACQUIRE);
+			rc = state == SHM_STATE_RUNNING || state == SHM_STATE_DIRTY ||
+			     state == SHM_STATE_TIMED;
+		}
+	}
+	return rc;
+}
+
 bool queue_controller(struct queue_reader *q, uint32_t index, struct shm_controller *ret)
 {
 	if (index >= SHM_CONTROLLERS_MAX)

@@ -48,6 +48,9 @@ int queue_next(struct queue_reader *q, uint32_t *cursor, struct queue_key *ret);
 int queue_find(struct queue_reader *q, struct span controller, struct span namespace, struct span name,
 	       struct queue_key *ret);
 
+/* Is any key leased now, as far as the region says? -EPROTO: the region is damaged. */
+int queue_is_leased(struct queue_reader *q);
+
 /* Row `index` of the controllers; false: free or above the end. Counters may be torn against each other,
  * never in themselves. */
 bool queue_controller(struct queue_reader *q, uint32_t index, struct shm_controller *ret);

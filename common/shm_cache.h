@@ -27,7 +27,7 @@
 
 #define CACHE_MAGIC	    UINT64_C(0x314543414352) /* "RCACE1" */
 #define CACHE_SEGMENT_MAGIC UINT64_C(0x31474553)     /* "SEG1" */
-enum { CACHE_LAYOUT_VERSION = 2 };
+enum { CACHE_LAYOUT_VERSION = 3 };
 
 enum {
 	CACHE_TABLES = 512, /* watches; a table id is index | generation << CACHE_TABLE_BITS */
@@ -115,6 +115,25 @@ struct cache_area {
 	uint64_t offset, size;
 };
 
+/* Who leads. until is what counts: CLOCK_BOOTTIME ns, until then this host leads; without any message nothing is granted and no
+ * write starts afterwards. The rest is for people and for the next watcher: texts and times are whole while seq is even and
+ * the same before and after. */
+enum {
+	CACHE_LEAD_OFF = 0 /* there is no leader election */,
+	CACHE_LEAD_FOLLOWS = 1 /* another host leads, or is to be asked */
+};
+struct cache_lead {
+	_Atomic int64_t until;
+	_Atomic uint32_t closing; /* 1: nothing more is granted, what runs may go on until then */
+	_Atomic uint32_t seq;
+	char lease[NAMESPACE_MAX_LEN + 1 + NAME_MAX_LEN + 1]; /* "NAMESPACE/NAME" */
+	char identity[112];				      /* this host's holderIdentity */
+	char holder[256];				      /* empty: nobody */
+	int64_t renewed_at, duration_ns; /* when the holder's last renewal was seen; how long it counts */
+	int64_t transitions;
+	uint64_t server; /* hash: the same Lease of another API server is another election */
+};
+
 struct cache_header {				  /* at REGION_PAGE */
 	_Atomic uint64_t name_index, owner_index; /* cache_index_word(); 0: none yet */
 	_Atomic uint64_t segment_epoch; /* raised when a segment goes: readers drop their mapping of it */
@@ -123,9 +142,7 @@ struct cache_header {				  /* at REGION_PAGE */
 	_Atomic uint32_t areas;
 	uint64_t outbox; /* offset; 0: not yet made */
 	uint64_t outbox_entries;
-	/* CLOCK_BOOTTIME ns: until then this host leads; without any message nothing is granted and no write starts
-	 * afterwards. 0: leader election is off. */
-	_Atomic int64_t lead_until;
+	struct cache_lead lead;
 	_Atomic uint64_t segment_file[CACHE_SEGMENTS]; /* N of cache-N.seg; 0: none */
 	_Atomic uint64_t extent[CACHE_EXTENTS];	       /* offset of CACHE_EXTENT_SLOTS slots */
 	struct cache_area area[CACHE_AREAS];
@@ -247,7 +264,8 @@ static inline struct region_spec cache_region_spec(void)
 				 offsetof(struct cache_outbox_entry, text),
 				 offsetof(struct cache_header, table),
 				 offsetof(struct cache_header, extent),
-				 offsetof(struct cache_header, lead_until),
+				 offsetof(struct cache_header, lead),
+				 sizeof(struct cache_lead),
 				 offsetof(struct cache_table, name),
 				 CACHE_UNIT,
 				 CACHE_TABLE_BITS};

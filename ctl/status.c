@@ -3,6 +3,7 @@
 #include "ctl.h"
 #include "failing.h"
 #include "json.h"
+#include "lead.h"
 #include "queue_read.h"
 #include <inttypes.h>
 #include <time.h>
@@ -142,6 +143,50 @@ static void print_reports(const struct json *list, struct buf *out)
 	columns_done(&t);
 }
 
+/* ---- leader election ---- */
+
+/* Who leads, as far as the watcher knows: nobody, when what it saw last is over. */
+static const char *leader_of(const struct lead_view *l, int64_t now)
+{
+	bool here = now < l->until, held = *l->holder && now < l->renewed_at + l->duration_ns;
+	return here ? l->identity : held && strcmp(l->holder, l->identity) != 0 ? l->holder : NULL;
+}
+
+static void print_lead(const struct lead_view *l, int64_t now, struct buf *out)
+{
+	const char *leader = leader_of(l, now);
+	buf_printf(out, "leader: ");
+	if (now < l->until)
+		buf_printf(out, "this host (%s) until %.1f s from now%s", leader,
+			   (double)(l->until - now) / NS_PER_S, l->closing ? ", giving it back" : "");
+	else if (leader)
+		buf_printf(out, "%s, seen to renew %.1f s ago; this host (%s) stands by", leader,
+			   (double)(now - l->renewed_at) / NS_PER_S, l->identity);
+	else
+		buf_printf(out, "nobody that this host (%s) knows of", l->identity);
+	buf_printf(out, "; Lease %s, %" PRId64 " transitions\n", l->lease, l->transitions);
+}
+
+static void lead_json(const struct lead_view *l, int64_t now, struct buf *out)
+{
+	const char *leader = leader_of(l, now);
+	buf_puts(out, "{\"lease\":");
+	buf_json_string(out, span_of(l->lease));
+	buf_puts(out, ",\"identity\":");
+	buf_json_string(out, span_of(l->identity));
+	buf_puts(out, ",\"leader\":");
+	if (leader)
+		buf_json_string(out, span_of(leader));
+	else
+		buf_puts(out, "null");
+	buf_printf(
+	    out, ",\"leading\":%s,\"secondsLeft\":%.3f,\"transitions\":%" PRId64 "}",
+	    now < l->until ? "true" : "false",
+	    (double)MAX((now < l->until ? l->until : l->renewed_at + l->duration_ns) - now, INT64_C(0)) /
+		NS_PER_S,
+	    l->transitions);
+}
+
 static void print_status(const struct json *status, struct buf *out)
 {
 	char up[32];
@@ -248,8 +293,9 @@ static int region_run(const struct ctl *c, const struct ctl_command *self, const
 	return EXIT_FAILURE;
 }
 
-/* The broker's object as it came, with one more member. */
-static int print_json(struct span status, const struct failing *failing, struct buf *out)
+/* The broker's object as it came, with two more members. */
+static int print_json(struct span status, const struct failing *failing, const struct lead_view *lead,
+		      struct buf *out)
 {
 	while (status.len && strchr(" \t\r\n", status.at[status.len - 1]))
 		status.len--;
@@ -258,6 +304,11 @@ static int print_json(struct span status, const struct failing *failing, struct 
 	buf_span_add(out, (struct span){status.at, status.len - 1});
 	buf_puts(out, ",\"failing\":");
 	failing_json(failing, clock_boottime_ns(), out);
+	buf_puts(out, ",\"leaderElection\":");
+	if (lead)
+		lead_json(lead, clock_boottime_ns(), out);
+	else
+		buf_puts(out, "null");
 	buf_puts(out, "}\n");
 	return 0;
 }
@@ -279,9 +330,13 @@ CTL_RUN(status_run)
 		return region_run(&c, self, err.text);
 	rc = json_parse(answer.status_reply.json, &status, &err);
 	failing_find(c.program.region_dir, number_of(status, "incarnation"), &failing);
+	struct lead_view lead;
+	bool elected = lead_look(c.program.region_dir, &lead);
 	if (rc == 0 && c.json) {
-		rc = print_json(answer.status_reply.json, &failing, &out);
+		rc = print_json(answer.status_reply.json, &failing, elected ? &lead : NULL, &out);
 	} else if (rc == 0) {
+		if (elected)
+			print_lead(&lead, clock_boottime_ns(), &out);
 		print_status(status, &out);
 		if (failing.count)
 			heading("Keys that fail", &out);

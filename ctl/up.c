@@ -57,6 +57,8 @@ static int config_first(struct up *u, struct err *err)
 	if (rc < 0)
 		return rc;
 	errors_show(&u->config);
+	if (u->config.main.wrong)
+		return err_set(err, -EINVAL, "reconciled.yaml has errors: nothing is started on it");
 	if (u->config.count == 0)
 		return err_set(err, -EINVAL,
 			       u->config.errors.fatal ? "no controller of %s is usable"

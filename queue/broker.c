@@ -195,7 +195,6 @@ int broker_open(struct broker *b, const struct program *program, bool follows, s
 	*b =
 	    (struct broker){.program = program, .epoll = -1, .signals = -1, .out = {.limit = WIRE_MAX_BYTES}};
 	crews_init(b);
-	lead_init(&b->lead, program->region_dir);
 	b->started = clock_boottime_ns();
 	b->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (b->epoll < 0)
@@ -211,6 +210,11 @@ int broker_open(struct broker *b, const struct program *program, bool follows, s
 	rc = broker_load(b, err);
 	if (rc < 0)
 		return -EBADMSG;
+	if (b->config.main.wrong)
+		return err_set(err, -EBADMSG,
+			       "reconciled.yaml has errors: correct it (reconcilectl validate shows them), "
+			       "then start again");
+	lead_init(&b->lead, program->region_dir, b->config.main.ha.leader);
 	rc = open_queue(b, err);
 	if (rc < 0)
 		return rc;
@@ -351,7 +355,7 @@ static void look_for_lead(struct broker *b, int64_t now)
 {
 	bool over = lead_over(&b->lead, now);
 	if (over != b->fenced)
-		log_warning(over ? "this host leads no longer: nothing is granted"
+		log_warning(over ? "this host does not lead: nothing is granted"
 				 : "this host leads: keys are granted");
 	b->fenced = over;
 }

@@ -38,7 +38,7 @@ bool broker_grant(struct broker *b, struct peer *p, uint16_t controller, bool do
 {
 	const struct shm_controller *row = store_controller(&b->store, controller);
 	/* Without an init to watch, the death of what it runs could never be proven. */
-	if (b->stopping || broker_held(b, now) || lead_over(&b->lead, now) || b->leases.len >= cap(b) ||
+	if (b->stopping || broker_held(b, now) || !lead_may_grant(&b->lead, now) || b->leases.len >= cap(b) ||
 	    (fault("broker") && b->recovered))
 		return false;
 	if (!p->jail || procs_dead(p->host) || procs_dead(p->jail) || strcmp(row->digest, p->digest) != 0)

@@ -290,6 +290,8 @@ const struct broker_ops delivery_ops = {on_connected, on_ready, on_added, on_swe
 
 void delivery_run(struct watcher *w, int64_t now_ns)
 {
+	if (campaign_follows(w))
+		return;
 	while (broker_may_add(w->broker) && outbox_waiting(w->outbox) && send_outbox(w, now_ns))
 		;
 	for (size_t i = 0; i < w->n_controllers && broker_ready(w->broker); i++) {

@@ -105,6 +105,8 @@ static int put_keys(struct sub *s, const struct change *c, const struct keys *ke
 		/* A key of the old form alone cannot be had again from the cache: without room for it the
 		 * change must wait. */
 		bool must = i >= from_after;
+		if (campaign_follows(w) && !outbox_room(w->outbox, false))
+			outbox_shed(w->outbox);
 		if (outbox_put(w->outbox, &k, must) == 0)
 			continue;
 		if (must)
@@ -126,9 +128,13 @@ static bool ignored_by_fault(const struct sub *s, const struct change *c)
 static int announce(struct informer *i, const struct change *c, struct err *err)
 {
 	struct keys *keys = &i->watcher->keys;
+	bool follows = campaign_follows(i->watcher);
 	for (size_t n = 0; n < i->n_subs; n++) {
 		struct sub *s = i->subs[n];
 		if (!passes(s, c) || ignored_by_fault(s, c))
+			continue;
+		/* A takeover reconciles all that there is then: only what is gone must be remembered. */
+		if (follows && (c->after || s->mapping.type != MAP_SELF))
 			continue;
 		struct mapping_lookup lookup = lookup_of(s);
 		keys_reset(keys);

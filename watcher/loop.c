@@ -6,8 +6,9 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#define FLUSH_NS (5 * NS_PER_S) /* for keys and answers on their way at the end */
-#define FILES_NS (5 * NS_PER_S) /* between two looks whether the cache's files are in place */
+#define FLUSH_NS       (5 * NS_PER_S)		 /* for keys and answers on their way at the end */
+#define FINISH_LOOK_NS (20 * (int64_t)NS_PER_MS) /* between two looks whether anything still runs */
+#define FILES_NS       (5 * NS_PER_S) /* between two looks whether the cache's files are in place */
 
 /* ---- readiness ---- */
 
@@ -50,7 +51,7 @@ static void tell_readiness(const struct watcher *w, struct readiness *told)
 
 static int64_t next_due(const struct watcher *w)
 {
-	int64_t due = MIN(broker_due_ns(w->broker), delivery_due_ns(w));
+	int64_t due = MIN(MIN(broker_due_ns(w->broker), delivery_due_ns(w)), campaign_due_ns(w));
 	for (size_t i = 0; i < w->n_informers; i++)
 		for (size_t n = 0; n < w->informers[i]->n_streams; n++) {
 			const struct stream *s = &w->informers[i]->streams[n];
@@ -65,6 +66,7 @@ static void act(struct watcher *w)
 	for (size_t i = 0; i < w->n_informers && !w->stopping; i++)
 		for (size_t n = 0; n < w->informers[i]->n_streams; n++)
 			stream_act(&w->informers[i]->streams[n], now);
+	campaign_run(w, now);
 	broker_run(w->broker, now);
 	delivery_run(w, now);
 	progress_run(w, now);
@@ -77,18 +79,26 @@ static void wait_for(struct watcher *w, struct pollfd *fds, size_t n, int64_t un
 	http_run(w->http, fds, n, timeout_ms);
 }
 
-/* What is on its way is sent; what cannot be sent stays in the outbox for the next watcher. */
-static void flush(struct watcher *w, struct pollfd *fds)
+static bool flushed(const struct watcher *w)
 {
-	int64_t end = clock_boottime_ns() + FLUSH_NS;
-	while (broker_ready(w->broker) && (outbox_used(w->outbox) || !broker_idle(w->broker)) &&
-	       clock_boottime_ns() < end) {
+	bool to_send = outbox_used(w->outbox) && !campaign_follows(w);
+	return !broker_ready(w->broker) || (!to_send && broker_idle(w->broker));
+}
+
+/* What is on its way is sent; what cannot be sent stays in the outbox for the next watcher. Then the Lease is given back. */
+static void finish(struct watcher *w, struct pollfd *fds)
+{
+	int64_t now = clock_boottime_ns(), end = now + FLUSH_NS;
+	campaign_close(w);
+	while ((now < end && !flushed(w)) || !campaign_ended(w, now)) {
 		act(w);
-		wait_for(w, fds, 2, MIN(end, MIN(broker_due_ns(w->broker), delivery_due_ns(w))));
+		program_notify("WATCHDOG=1");
+		wait_for(w, fds, 2, MIN(now + FINISH_LOOK_NS, next_due(w)));
 		struct signalfd_siginfo signal;
 		if (fds[1].revents && read(fds[1].fd, &signal, sizeof signal) == sizeof signal &&
 		    signal.ssi_signo != SIGHUP)
 			return; /* the second one ends at once */
+		now = clock_boottime_ns();
 	}
 }
 
@@ -137,6 +147,6 @@ int loop_run(struct watcher *w, int signals)
 	for (size_t i = 0; i < w->n_informers; i++)
 		for (size_t n = 0; n < w->informers[i]->n_streams; n++)
 			stream_stop(&w->informers[i]->streams[n]);
-	flush(w, fds);
+	finish(w, fds);
 	return EXIT_SUCCESS;
 }

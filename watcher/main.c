@@ -62,6 +62,10 @@ static int start(struct watcher *w, struct err *err)
 	if (config_load(w->program.config_dir, &config, err) < 0)
 		return EXIT_CONFIG;
 	reload_log_errors(&config);
+	if (config.main.wrong)
+		return err_set(err, EXIT_CONFIG,
+			       "reconciled.yaml has errors: whether another host leads is not known; correct "
+			       "it, then start again");
 	w->config.main = config.main; /* until plan_apply takes it all */
 	int rc = start_http(w, err);
 	if (rc == 0 && start_store(w, err) < 0)
@@ -72,6 +76,7 @@ static int start(struct watcher *w, struct err *err)
 	_cleanup_(free_ptr) char *socket = xasprintf("%s/queue.sock", w->program.runtime_dir);
 	if (broker_new(socket, &delivery_ops, w, &w->broker, err) < 0)
 		return EXIT_FAILURE;
+	campaign_init(w, &config.main.ha);
 	plan_apply(w, &config);
 	log_info("started", LOG_I("controllers", w->n_controllers), LOG_I("watches", w->n_informers));
 	return 0;

@@ -246,7 +246,7 @@ int outbox_put(struct outbox *o, const struct outbox_key *k, bool must)
 	return 0;
 }
 
-uint32_t outbox_take(struct outbox *o, const bool *skip, uint32_t max, uint32_t *entries)
+static size_t controller_of_oldest(const struct outbox *o, const bool *skip)
 {
 	size_t oldest = CACHE_CONTROLLERS;
 	for (size_t c = 0; c < CACHE_CONTROLLERS; c++)
@@ -254,6 +254,19 @@ uint32_t outbox_take(struct outbox *o, const bool *skip, uint32_t max, uint32_t 
 		    (oldest == CACHE_CONTROLLERS ||
 		     o->mine[o->queues[c].first].order < o->mine[o->queues[oldest].first].order))
 			oldest = c;
+	return oldest;
+}
+
+void outbox_shed(struct outbox *o)
+{
+	size_t oldest = controller_of_oldest(o, NULL);
+	if (oldest < CACHE_CONTROLLERS)
+		release(o, dequeue(o, (uint8_t)oldest));
+}
+
+uint32_t outbox_take(struct outbox *o, const bool *skip, uint32_t max, uint32_t *entries)
+{
+	size_t oldest = controller_of_oldest(o, skip);
 	uint32_t n = 0;
 	for (; oldest < CACHE_CONTROLLERS && n < max && o->queues[oldest].first != NONE; n++) {
 		entries[n] = dequeue(o, (uint8_t)oldest);

@@ -42,5 +42,7 @@ void outbox_view(const struct outbox *o, uint32_t entry,
 		 struct outbox_key *ret);	      /* spans into the region until it is taken out */
 void outbox_ack(struct outbox *o, uint32_t entry);    /* stored: free */
 void outbox_return(struct outbox *o, uint32_t entry); /* not stored: waits again, behind the others */
+/* Drops the oldest key that waits. */
+void outbox_shed(struct outbox *o);
 /* Drops the keys of a controller that is no more. */
 void outbox_drop(struct outbox *o, uint8_t controller);

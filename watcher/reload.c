@@ -44,6 +44,16 @@ void reload_log_errors(const struct config *c)
 	}
 }
 
+static bool same_ha(const struct config_main *a, const struct config_main *b)
+{
+	const struct config_ha *x = &a->ha, *y = &b->ha;
+	return !a->wrong && x->leader == y->leader &&
+	       (!x->leader ||
+		(strcmp(x->namespace, y->namespace) == 0 && strcmp(x->name, y->name) == 0 &&
+		 x->lease_duration_ns == y->lease_duration_ns &&
+		 x->renew_deadline_ns == y->renew_deadline_ns && x->retry_period_ns == y->retry_period_ns));
+}
+
 void reload(struct watcher *w)
 {
 	struct config config = {0};
@@ -59,6 +69,9 @@ void reload(struct watcher *w)
 			   w->config.main.kubeconfig ? w->config.main.kubeconfig : "") != 0)
 			log_warning(
 			    "reconciled.yaml has another budget or kubeconfig: restart the watcher for it");
+		if (!same_ha(&config.main, &w->config.main))
+			log_warning(
+			    "reconciled.yaml has another ha: restart all services of this host for it");
 		plan_apply(w, &config);
 		broker_hello(w->broker);
 		log_info("configuration loaded", LOG_I("controllers", w->n_controllers),

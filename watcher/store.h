@@ -16,6 +16,9 @@ int store_open(const char *region_dir, uint64_t budget, struct store **ret, bool
 	       struct err *err);
 void store_close(struct store *s); /* the contents stay */
 
+/* Who leads: written by campaign.c. */
+struct cache_lead *store_lead(struct store *s);
+
 /* ---- tables ---- */
 
 /* The table of this name, made if there is none. -ENOSPC: more than CACHE_TABLES. */

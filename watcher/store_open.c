@@ -294,8 +294,6 @@ int store_open(const char *region_dir, uint64_t budget, struct store **ret, bool
 		rc = open_region(s, &state, &(struct err){0}, err);
 	}
 	if (rc == 0) {
-		/* What a watcher with another configuration has left says nothing now. */
-		atomic_store_explicit(&store_header(s)->lead_until, 0, memory_order_release);
 		unlink_strays(s);
 		rc = check_space(s, err);
 	}
@@ -319,6 +317,11 @@ void store_close(struct store *s)
 	free(s->segments);
 	free(s->region_dir);
 	free(s);
+}
+
+struct cache_lead *store_lead(struct store *s)
+{
+	return &store_header(s)->lead;
 }
 
 const char *store_missing(const struct store *s)

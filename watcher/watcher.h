@@ -5,6 +5,7 @@
  *   stream_items.c  what it brings; stream_report.c  what is said of it
  *   informer.c  a change of one object: keys into the outbox, then the object into the cache
  *   delivery.c  outbox and sweeps -> ADD messages; progress.c: how far the streams are; broker.c: the connection
+ *   campaign.c  leader election: election.c's requests, and what follows from who leads
  *   main.c      arguments, configuration, lock, cache; loop.c: the loop; reload.c: SIGHUP
  *
  * One thread. Everything hangs on struct watcher. */
@@ -27,6 +28,7 @@ enum {
 
 struct watcher;
 struct informer;
+struct campaign;
 
 /* All of a controller's keys are to be enqueued: shared->sweep says so across restarts; this is how far it
  * is. */
@@ -122,6 +124,7 @@ struct watcher {
 	struct outbox *outbox;
 	struct http_client *http;
 	struct broker *broker;
+	struct campaign *campaign; /* NULL: no leader election */
 	struct controller *controllers;
 	size_t n_controllers;
 	struct informer **informers;
@@ -200,6 +203,20 @@ void progress_begin(struct watcher *w);
 void progress_await(struct watcher *w, const struct wire_place *places, size_t count);
 /* Tells what is to be told now; after delivery_run, which sends what must be sent before. */
 void progress_run(struct watcher *w, int64_t now_ns);
+
+/* ---- campaign.c ---- */
+
+/* After the store is open and before anything is enqueued. Mode none: says so in the region. */
+void campaign_init(struct watcher *w, const struct config_ha *ha);
+/* Looks at the clock, and asks what is due; before delivery_run. */
+void campaign_run(struct watcher *w, int64_t now_ns);
+int64_t campaign_due_ns(const struct watcher *w);
+/* Another host leads, or is to be asked: the cache is kept, keys are not sent. */
+bool campaign_follows(const struct watcher *w);
+/* The watcher ends. First no attempt begins any more; then, when none runs or the lead is over, the Lease is given back.
+ * campaign_ended: nothing is left to do. */
+void campaign_close(struct watcher *w);
+bool campaign_ended(struct watcher *w, int64_t now_ns);
 
 /* ---- reload.c ---- */
 

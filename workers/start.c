@@ -267,17 +267,18 @@ int host_init(struct host *h, const struct program *p, const char *instance)
 	h->reports[REPORT_CACHE].topic = "CacheNotReady";
 	h->controller_name = span_dup((struct span){instance, (size_t)(dot - instance)});
 	process_init(&h->process);
-	lead_init(&h->lead, p->region_dir);
 	if (config_load(p->config_dir, &h->config, &why) < 0) {
 		log_error("configuration cannot be read", LOG_S("cause", why.text));
 		return EXIT_CONFIG;
 	}
+	lead_init(&h->lead, p->region_dir, h->config.main.ha.leader);
 	const struct config_controller *c = config_find(&h->config, h->controller_name);
-	if (!c) {
+	if (!c || h->config.main.wrong) {
 		_cleanup_(buf_done) struct buf text = {0};
 		config_errors_print(&h->config.errors, &text);
-		log_error("no such controller", LOG_S("controller", h->controller_name),
-			  LOG_S("config", p->config_dir), LOG_S("errors", buf_str(&text)));
+		log_error(c ? "reconciled.yaml has errors" : "no such controller",
+			  LOG_S("controller", h->controller_name), LOG_S("config", p->config_dir),
+			  LOG_S("errors", buf_str(&text)));
 		return EXIT_CONFIG;
 	}
 	if (kubeconfig_load(p->kubeconfig, h->config.main.kubeconfig, &h->kubeconfig, &why) < 0) {

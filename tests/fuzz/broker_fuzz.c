@@ -426,7 +426,7 @@ static void begin(void)
 	b->incarnation = 7;
 	b->started = world.now;
 	crews_init(b);
-	lead_init(&b->lead, world.folder); /* no cache there: no gate */
+	lead_init(&b->lead, world.folder, false); /* no cache there: no gate */
 	b->store = store_over(f.memory, 4 * (uint64_t)SHM_BLOCK);
 	FUZZ_CHECK(store_format(&b->store, SHM_BLOCK) == 0, "no region");
 	FUZZ_CHECK(workqueue_init(&b->wq, &b->store, 42, &err) == 0, "%s", err.text);

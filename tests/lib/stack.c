@@ -21,7 +21,7 @@ static char *folder_of(const char *parent, const char *name, mode_t mode)
 void stack_init(struct stack *s)
 {
 	static int n;
-	_cleanup_(free_ptr) char *name = xasprintf("stack-%d", n++);
+	_cleanup_(free_ptr) char *name = xasprintf("stack-%d", n);
 	chmod(check_folder(), 0755);
 	*s = (struct stack){.folder = folder_of(check_folder(), name, 0755)};
 	s->config = folder_of(s->folder, "config", 0755);
@@ -29,7 +29,7 @@ void stack_init(struct stack *s)
 	s->runtime = folder_of(s->folder, "run", 0700);
 	s->log = xasprintf("%s/up.log", s->folder);
 	s->kubeconfig = xasprintf("%s/kubeconfig", s->runtime);
-	s->region = xasprintf("/dev/shm/reconciled-test-%d", getpid());
+	s->region = xasprintf("/dev/shm/reconciled-test-%d-%d", getpid(), n++);
 }
 
 void stack_file(struct stack *s, const char *name, const char *fmt, ...)

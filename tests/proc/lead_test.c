@@ -22,7 +22,7 @@ static struct cache_header *header(void)
 
 static void lead_for(int64_t ns) /* 0: leader election is off */
 {
-	atomic_store(&header()->lead_until, ns ? clock_boottime_ns() + ns : 0);
+	atomic_store(&header()->lead.until, ns ? clock_boottime_ns() + ns : 0);
 }
 
 static void region_made(void)
@@ -58,7 +58,7 @@ static void nothing_is_granted_when_the_lead_is_over(void)
 	struct host h = host_start("web", "web.1");
 	region_made(); /* a region that comes later counts, too */
 	lead_for(-1);
-	CHECK(WAIT_FOR(10, log_has("this host leads no longer")));
+	CHECK(WAIT_FOR(10, log_has("this host does not lead")));
 	CHECK(status_has("\"state\":\"not leading\""));
 	host_tell_it(&h, "poll");
 	CHECK(add("a"));
@@ -133,7 +133,7 @@ static void an_attempt_ends_with_the_lead_and_comes_back_uncharged(const char *r
 	lead_for(500 * (int64_t)NS_PER_MS);
 	CHECK(WAIT_FOR(20, key_is(&s, "\"running\":0") && key_is(&s, "\"Cancelled\":1")));
 	CHECK(key_is(&s, "\"ready\":1"));
-	CHECK(stack_logged(&s, "this host leads no longer"));
+	CHECK(stack_logged(&s, "this host does not lead"));
 	pid_t children[8];
 	CHECK(WAIT_FOR(10,
 		       stack_pids(&s, ROLE_CHILD, children, 8) <= (strstr(reconciler, "coprocess") ? 1 : 0)));

@@ -70,7 +70,7 @@ Test(config_load, controllers_d_and_reconciled_yaml)
 	config_done(&c);
 
 	file_put("reconciled.yaml",
-		 "kubeconfg: a\naddresses: {}\nha: {mode: leader, name: x}\nbudgets: {queue: 1}\n");
+		 "kubeconfg: a\naddresses: {}\nha: {mode: shard, name: x}\nbudgets: {queue: 1}\n");
 	c = loaded("");
 	cr_expect_eq(c.count, 1); /* its controllers stand */
 	char *have = errors_of(&c);
@@ -80,12 +80,70 @@ Test(config_load, controllers_d_and_reconciled_yaml)
 	    "kubeconfig, budgets, maxConcurrentReconciles, "
 	    "ha\n"
 	    "reconciled.yaml:2:1: error: addresses: not supported by this version: remove it\n"
-	    "reconciled.yaml:3:12: error: ha.mode: leader is not supported by this version; allowed: none\n"
-	    "reconciled.yaml:3:20: error: ha.name: not supported by this version: remove it\n"
+	    "reconciled.yaml:3:12: error: ha.mode: shard is not supported by this version; allowed: none, "
+	    "leader\n"
 	    "reconciled.yaml:4:18: error: budgets.queue: found 1; allowed: whole bytes from 8Mi to 2Gi, "
 	    "written as 256Mi, 1Gi or "
 	    "500M (upper and lower case matter)\n");
 	free(have);
+	cr_expect(c.main.wrong);
+	config_done(&c);
+}
+
+Test(config_load, who_leads_is_by_the_lease_that_is_named)
+{
+	file_put("reconciled.yaml", "ha: {mode: leader, namespace: kube-system, name: my.lock}\n");
+	struct config c = loaded("");
+	const struct config_ha *ha = &c.main.ha;
+	cr_expect(ha->leader && !c.main.wrong);
+	cr_expect_str_eq(ha->namespace, "kube-system");
+	cr_expect_str_eq(ha->name, "my.lock");
+	cr_expect(ha->lease_duration_ns == 15 * NS_PER_S && ha->renew_deadline_ns == 10 * NS_PER_S &&
+		  ha->retry_period_ns == 2 * NS_PER_S);
+	config_done(&c);
+	file_put("reconciled.yaml", "maxConcurrentReconciles: 3\n");
+	c = loaded("");
+	cr_expect(!c.main.ha.leader && !c.main.wrong);
+	config_done(&c);
+}
+
+Test(config_load, what_a_lease_cannot_be)
+{
+	static const struct {
+		const char *ha, *error;
+	} rows[] = {
+	    {"mode: leader", "ha: \"namespace\" is missing: with mode: leader the Lease must be named"},
+	    {"mode: leader, namespace: a",
+	     "ha: \"name\" is missing: with mode: leader the Lease must be named"},
+	    {"mode: leader, namespace: a.b, name: c", "ha.namespace: found a.b; allowed: a namespace"},
+	    {"mode: leader, namespace: a, name: C", "ha.name: found C; allowed: a Lease's name"},
+	    {"mode: leder", "ha.mode: found leder; allowed: none or leader"},
+	    {"mode: leader, namespace: a, name: b, leaseDuration: 15500ms",
+	     "ha: found leaseDuration 15s500ms; allowed: whole seconds, as a Lease counts them"},
+	    {"mode: leader, namespace: a, name: b, leaseDuration: 11s",
+	     "ha: found leaseDuration 11s and renewDeadline 10s; allowed: renewDeadline at least 2s below "
+	     "leaseDuration, in which attempts are ended before another host begins"},
+	    {"mode: leader, namespace: a, name: b, renewDeadline: 2400ms",
+	     "ha: found renewDeadline 2s400ms and retryPeriod 2s; allowed: renewDeadline above 1.2 times "
+	     "retryPeriod, so that a renewal can be tried again"},
+	    {"mode: leader, namespace: a, name: b, retryPeriod: 0s",
+	     "ha.retryPeriod: found 0s; allowed: a duration from 50ms to 1h, written as"},
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char text[256];
+		snprintf(text, sizeof(text), "ha: {%s}\n", rows[i].ha);
+		file_put("reconciled.yaml", text);
+		struct config c = loaded("");
+		char *have = errors_of(&c);
+		cr_expect_not_null(strstr(have, rows[i].error), "%s: %s", rows[i].ha, have);
+		cr_expect(c.main.wrong);
+		free(have);
+		config_done(&c);
+	}
+	/* A file that cannot be read at all may say that another host leads, too. */
+	file_put("reconciled.yaml", "ha: {mode: leader\n");
+	struct config c = loaded("");
+	cr_expect(c.main.wrong);
 	config_done(&c);
 }
 
