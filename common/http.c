@@ -15,9 +15,11 @@
 #include <time.h>
 
 enum {
-	CONNECT_TIMEOUT_MS = 30000,    /* TCP and TLS together */
-	KEEPALIVE_S = 15,	       /* of silence, and between probes */
-	USER_TIMEOUT_MS = 30000,       /* sent bytes that nobody acknowledged end the connection */
+	CONNECT_TIMEOUT_MS = 30000, /* TCP and TLS together */
+	/* A peer that is gone without a word is noticed within KEEPALIVE_S and USER_TIMEOUT_MS together, which also ends
+	 * connections whose sent bytes nobody acknowledges. */
+	KEEPALIVE_S = 5, /* of silence, and between probes */
+	USER_TIMEOUT_MS = 20000,
 	CA_CACHE_S = 60,	       /* a CA file that was replaced is seen after it */
 	RETRY_AFTER_MAX_S = 24 * 3600, /* what a server may ask for */
 	POLL_MAX_MS = 1000,

@@ -9,7 +9,9 @@ enum {
 	ERROR_BODY_MAX = 64 << 10,
 	DISCOVERY_MAX = 8 << 20,
 	LIST_IDLE_MS = 60000,
-	STREAM_IDLE_MS = 10000, /* of a streaming list: what is silent for so long has no end to tell */
+	BOOKMARKS_MISSED = 3,	   /* then the watch is dead, */
+	BOOKMARKS_IDLE_MS = 10000, /* after this at least */
+	STREAM_IDLE_MS = 10000,	   /* of a streaming list: what is silent for so long has no end to tell */
 	WATCH_GRACE_S = 30
 };
 
@@ -242,6 +244,9 @@ static void stream_ended(struct stream *s, int code, const struct err *err)
 {
 	struct exchange *x = s->exchange;
 	struct err text = *err;
+	if (code)
+		log_info("watch lost", LOG_S("table", s->informer->name), LOG_SP("namespace", s->namespace),
+			 LOG_S("reason", err->text));
 	if (x->phase == REFLECTOR_WATCH) {
 		end_exchange(s, code == -ETIMEDOUT ? REFLECTOR_IDLE : REFLECTOR_ENDED, -1, &text);
 	} else if (code == -ETIMEDOUT) {
@@ -299,6 +304,13 @@ static void list_query(struct exchange *x)
 		kube_query(&x->path, "continue", buf_span(&x->continue_token));
 }
 
+int64_t stream_watch_idle_ms(const struct exchange *x)
+{
+	int64_t gap_ms = x->stream->bookmark_gap_ns / NS_PER_MS;
+	return gap_ms ? MIN(x->idle_ms, MAX(gap_ms * BOOKMARKS_MISSED, (int64_t)BOOKMARKS_IDLE_MS))
+		      : x->idle_ms;
+}
+
 static void watch_query(struct stream *s)
 {
 	struct exchange *x = s->exchange;
@@ -313,7 +325,7 @@ static void watch_query(struct stream *s)
 	x->idle_ms = idle_ns ? idle_ns / NS_PER_MS : (seconds + WATCH_GRACE_S) * 1000;
 	if (x->phase == REFLECTOR_WATCH) {
 		kube_query(&x->path, "resourceVersion", span_of(s->version));
-		x->request.idle_timeout_ms = x->idle_ms;
+		x->request.idle_timeout_ms = stream_watch_idle_ms(x);
 		return;
 	}
 	/* Without a resourceVersion the list is as of now: never older than what is known already. */

@@ -13,10 +13,11 @@ struct exchange {
 	struct buf body; /* of an answer that is no 200 */
 	struct buf path;
 	struct http_request request;
-	int64_t started_ns; /* of the answer; of the watch, when a list came first */
-	uint64_t events;    /* of the watch */
-	int64_t idle_ms;    /* of the watch */
-	bool failed;	    /* by an item: event, retry_after_ms and err say how */
+	int64_t started_ns;  /* of the answer; of the watch, when a list came first */
+	uint64_t events;     /* of the watch */
+	int64_t idle_ms;     /* of the watch, before bookmarks say better */
+	int64_t bookmark_ns; /* when the last one came */
+	bool failed;	     /* by an item: event, retry_after_ms and err say how */
 	enum reflector_event event;
 	int64_t retry_after_ms; /* -1: none */
 	struct err err;
@@ -28,6 +29,11 @@ struct exchange {
 	struct counts counts;
 	unsigned pages; /* 0: streamed */
 };
+
+/* ---- stream.c ---- */
+
+/* How long the watch may be silent. */
+int64_t stream_watch_idle_ms(const struct exchange *x);
 
 /* ---- stream_items.c ---- */
 

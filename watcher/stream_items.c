@@ -112,7 +112,7 @@ static int streamed_list_complete(struct exchange *x, struct span object)
 	x->stream->informer->watcher->streaming = STREAMING_SERVED;
 	x->phase = REFLECTOR_WATCH;
 	x->started_ns = clock_boottime_ns();
-	http_idle_timeout(x->transfer, x->idle_ms);
+	http_idle_timeout(x->transfer, stream_watch_idle_ms(x));
 	reflector_next(&x->stream->reflector, &(struct reflector_input){.event = REFLECTOR_LISTED});
 	stream_watch_began(x->stream);
 	return 0;
@@ -123,6 +123,15 @@ void stream_watch_began(struct stream *s)
 	log_info("watch started", LOG_S("table", s->informer->name), LOG_SP("namespace", s->namespace),
 		 LOG_S("version", s->version));
 	stream_report_ok(s);
+}
+
+/* They come as a heartbeat does. */
+static void bookmark_came(struct exchange *x)
+{
+	int64_t now = clock_boottime_ns(), last = x->bookmark_ns ? x->bookmark_ns : x->started_ns;
+	x->stream->bookmark_gap_ns = MAX(x->stream->bookmark_gap_ns, now - last);
+	x->bookmark_ns = now;
+	http_idle_timeout(x->transfer, stream_watch_idle_ms(x));
 }
 
 static int on_watch_item(void *ctx, struct span item)
@@ -146,6 +155,8 @@ static int on_watch_item(void *ctx, struct span item)
 		progress_seen(s);
 	}
 	buf_done(&version);
+	if (json_string_is(type, "BOOKMARK"))
+		bookmark_came(x);
 	x->events++;
 	reflector_next(&s->reflector, &(struct reflector_input){.event = REFLECTOR_PROGRESS});
 	return 0;

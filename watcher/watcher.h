@@ -85,6 +85,7 @@ struct stream {
 	char *message;
 	struct exchange *exchange; /* what is under way; stream.c */
 	char *version;		   /* resourceVersion to watch from */
+	int64_t bookmark_gap_ns;   /* the longest between two bookmarks; 0: not known */
 	uint32_t epoch;		   /* of the list under way: what it saw carries it as mark */
 	struct progress progress;
 };

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """An API server that lists and watches, and misbehaves on demand. For the process tests of the watcher.
 
-watch_server.py FOLDER
+watch_server.py FOLDER [ADDRESS]
 
 Writes its port to FOLDER/port. Holds ConfigMaps, Secrets and Websites (all namespaced). The test speaks to it by
 POST /control with one JSON object:
@@ -320,7 +320,7 @@ class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 128
 
 
-server = Server(("127.0.0.1", 0), Handler)
+server = Server((sys.argv[2] if len(sys.argv) > 2 else "127.0.0.1", 0), Handler)
 with open(os.path.join(folder, "port.new"), "w") as f:
     f.write(str(server.server_address[1]))
 os.rename(os.path.join(folder, "port.new"), os.path.join(folder, "port"))

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct rig rig;
+struct rig rig = {.idle_timeout = "4s"};
 
 /* ---- the processes ---- */
 
@@ -105,11 +105,11 @@ static void start_server(void)
 
 void rig_start_watcher(void)
 {
-	rig.watcher =
-	    check_start(rig.log, (const char *const[]){"reconciled-watcher", "--kubeconfig", rig.kubeconfig,
-						       "--runtime-dir", rig.runtime, "--region-dir",
-						       rig.region, "--config-dir", rig.config, "--log-level",
-						       "debug", "--watch-idle-timeout", "4s", NULL});
+	rig.watcher = check_start(
+	    rig.log, (const char *const[]){
+			 "reconciled-watcher", "--kubeconfig", rig.kubeconfig, "--runtime-dir", rig.runtime,
+			 "--region-dir", rig.region, "--config-dir", rig.config, "--log-level", "debug",
+			 rig.idle_timeout ? "--watch-idle-timeout" : NULL, rig.idle_timeout, NULL});
 }
 
 void rig_kill_watcher(void)

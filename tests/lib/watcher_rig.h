@@ -10,7 +10,8 @@ extern struct rig {
 	struct fake_broker broker;
 	struct http_client *http; /* to the API server */
 	pid_t watcher;
-	struct buf answer; /* of the last order to the API server */
+	const char *idle_timeout; /* of its watches, 4s by default; NULL: its own default */
+	struct buf answer;	  /* of the last order to the API server */
 } rig;
 
 /* Checks that the condition holds within so many seconds, answering the watcher meanwhile. */
