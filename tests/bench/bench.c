@@ -27,11 +27,21 @@ void bench_print(const char *name, double value)
 	printf("%s %.2f\n", name, value);
 }
 
-struct bench_time bench_time(void)
+static int64_t clock_ns(clockid_t clock)
 {
 	struct timespec t;
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (struct bench_time){bench_now(), t.tv_sec * NS_PER_S + t.tv_nsec};
+	clock_gettime(clock, &t);
+	return t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+struct bench_time bench_time(void)
+{
+	return (struct bench_time){bench_now(), clock_ns(CLOCK_PROCESS_CPUTIME_ID)};
+}
+
+int64_t bench_thread_cpu(void)
+{
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 void bench_print_times(const char *name, struct bench_time from, struct bench_time to, uint32_t n)
@@ -125,6 +135,15 @@ void bench_queue_open(struct bench_queue *q, const char *dir, bool must_be_there
 	if (workqueue_open(&q->wq, "web", &q->controller, &new) < 0)
 		bench_fail("no row for a controller");
 	bench_queue_rules(q, q->controller);
+}
+
+void bench_queue_remove(struct bench_queue *q, const char *dir)
+{
+	_cleanup_(free_ptr) char *path = xasprintf("%s/%s", dir, SHM_QUEUE_FILE);
+	workqueue_done_with(&q->wq);
+	store_done(&q->store);
+	region_done(&q->region);
+	unlink(path);
 }
 
 void bench_queue_rules(struct bench_queue *q, uint16_t controller)

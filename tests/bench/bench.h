@@ -28,6 +28,7 @@ struct bench_time bench_time(void);
 /* Prints "NAME NS" and "NAME/cpu NS": what each of n took from one time to the other. */
 void bench_print_times(const char *name, struct bench_time from, struct bench_time to, uint32_t n);
 int64_t bench_now(void);				      /* CLOCK_BOOTTIME, as the broker */
+int64_t bench_thread_cpu(void);				      /* CPU time of this thread, ns */
 double bench_percentile(int64_t *values, size_t n, double p); /* sorts; p: 0 to 1 */
 
 /* ---- keys ---- */
@@ -77,6 +78,7 @@ struct bench_queue {
 /* Opens DIR/queue.shm as the broker does: a new one is formatted with the whole history ring, one that is there is
  * recovered. */
 void bench_queue_open(struct bench_queue *q, const char *dir, bool must_be_there);
+void bench_queue_remove(struct bench_queue *q, const char *dir);    /* the file, too */
 void bench_queue_rules(struct bench_queue *q, uint16_t controller); /* the defaults of a controller's file */
 void bench_queue_add(struct bench_queue *q, uint16_t controller, const struct wire_add_key *key, int64_t now);
 /* What one process of a controller does with one key; grant ends the program when there is none. */

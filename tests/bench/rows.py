@@ -97,6 +97,7 @@ ROWS = [
     core('bytes.waiting', 'bytes.waiting', 'bytes.waiting', 'bytes', '', 'bytes/key'),
     core('bytes.failing', 'bytes.failing', 'bytes.failing', 'bytes', '', 'bytes/key'),
     core('bytes.running', 'bytes.running', 'bytes.running', 'bytes', '', 'bytes/key'),
+    core('growth', 'growth', None, 'growth', 'ours at most 5', 'CPU ms', 1e-6),
     core('recover', 'recover', None, 'recover', 'ours at most 50', 'ms', 1e-6),
     *dispatches(1), *dispatches(4), *dispatches(16),
     latency('p50', '0.67'),

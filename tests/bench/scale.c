@@ -8,7 +8,6 @@
  * CPU time of this thread, so that what else the machine does counts less. */
 #include "bench.h"
 #include <stdio.h>
-#include <time.h>
 
 enum { HOT = 200, PASSES = 500, OTHER_CONTROLLERS = SHM_CONTROLLERS_MAX - 1 };
 
@@ -41,13 +40,6 @@ static void fill(struct bench_queue *q, const struct bench_keys *others, const c
 	}
 }
 
-static int64_t cpu_now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return t.tv_sec * NS_PER_S + t.tv_nsec;
-}
-
 int main(int argc, char **argv)
 {
 	bench_begin();
@@ -61,23 +53,23 @@ int main(int argc, char **argv)
 	static struct workqueue_grant grants[HOT];
 	int64_t add = 0, grant = 0, done = 0;
 	for (uint32_t pass = 0; pass <= PASSES; pass++) {
-		int64_t now = bench_now(), begin = cpu_now();
+		int64_t now = bench_now(), begin = bench_thread_cpu();
 		bench_queue_tick(&q, now);
 		for (uint32_t i = 0; i < HOT; i++) {
 			struct wire_add_key key = bench_add_key(&hot, i);
 			bench_queue_add(&q, q.controller, &key, now);
 		}
-		int64_t added = cpu_now();
+		int64_t added = bench_thread_cpu();
 		for (uint32_t i = 0; i < HOT; i++) {
 			bench_queue_grant(&q, &grants[i], now);
 			if (!bench_is_key(&hot, i, grants[i].namespace, grants[i].name))
 				bench_fail("hot key %u was granted as " SPAN_FMT, i,
 					   SPAN_ARG(grants[i].name));
 		}
-		int64_t granted = cpu_now();
+		int64_t granted = bench_thread_cpu();
 		for (uint32_t i = 0; i < HOT; i++)
 			bench_queue_done(&q, &grants[i], BENCH_OK, now);
-		int64_t end = cpu_now();
+		int64_t end = bench_thread_cpu();
 		if (pass == 0) /* warms up */
 			continue;
 		add += added - begin;

@@ -24,7 +24,7 @@ for r in rows:
     check(r['ours'] > 0 and r['rounds'] == 1, f'values: {r}')
     check((r['peer'] is None) == (r['ratio'] is None) and (r['peer'] is None or r['min'] == r['ratio'] == r['max']), f'ratio: {r}')
 names = {r['bench'] for r in rows}
-for name in ('core.cycle', 'core.cycle.64', 'core.cycle.1', 'core.duplicate', 'core.delay', 'core.bytes', 'core.recover', 'dispatch.product.1',
+for name in ('core.cycle', 'core.cycle.64', 'core.cycle.1', 'core.duplicate', 'core.delay', 'core.bytes', 'core.growth', 'core.recover', 'dispatch.product.1',
              'dispatch.product.4', 'dispatch.product.16', 'latency.idle.p50', 'latency.idle.p99', 'scale.ready.1000000', 'scale.workers.256'):
     check(name in names, f'{name} is missing')
 EOF
