@@ -35,5 +35,9 @@ char *config_table_name(const struct config_kind *k)
 		buf_printf(&b, " fields=%s", k->field_selector);
 	if (k->metadata_only)
 		buf_puts(&b, " metadata");
+	if (k->fields)
+		buf_puts(&b, " keep=");
+	for (size_t i = 0; k->fields && k->fields[i]; i++)
+		buf_printf(&b, "%s%s", i ? "," : "", k->fields[i]);
 	return buf_steal(&b);
 }

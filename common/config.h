@@ -35,7 +35,12 @@ struct config_kind {		  /* what one watch asks for */
 	char *label_selector;	  /* as the API takes it in a query; NULL: none */
 	char *field_selector;	  /* as written; NULL: none */
 	bool metadata_only;
+	/* What is kept beside apiVersion, kind, metadata and status: canonical paths, sorted, none below another;
+	 * NULL-terminated; NULL: all. Never for owns, nor with metadata_only. */
+	char **fields;
 };
+
+enum { CONFIG_FIELDS_MAX = 64 };
 
 enum config_predicate_type {
 	PREDICATE_AND,
@@ -108,7 +113,8 @@ struct config_controller {
 	int64_t quarantine_within_ns, quarantine_for_ns;
 	int64_t cache_sync_timeout_ns;
 	bool strip_managed_fields;
-	char digest[65]; /* of everything parsed, env values included: hex SHA-256 */
+	char **cache_fields; /* of every kind but the owned: see config_kind.fields; NULL: all */
+	char digest[65];     /* of everything parsed, env values included: hex SHA-256 */
 };
 
 /* ---- reconciled.yaml ---- */

@@ -460,6 +460,7 @@ void config_controller_read(struct config_reader *r, const struct yaml_doc_node 
 	if (root->type == YAML_MAPPING)
 		rules_check(r, root, ret);
 	inherit_namespaces(ret);
+	config_fields_share(r, root, ret);
 }
 
 static void watch_done(struct config_watch *w)
@@ -469,6 +470,7 @@ static void watch_done(struct config_watch *w)
 	texts_free(w->kind.namespaces);
 	free(w->kind.label_selector);
 	free(w->kind.field_selector);
+	texts_free(w->kind.fields);
 	config_predicate_done(&w->predicates);
 	free(w->map_key);
 	free(w->owner_api_version);
@@ -484,6 +486,7 @@ void config_controller_done(struct config_controller *c)
 	free(c->file);
 	free(c->folder);
 	free(c->finalizer);
+	texts_free(c->cache_fields);
 	texts_free(c->reconciler.command);
 	texts_free(c->reconciler.env);
 	texts_free(c->reconciler.read_only_paths);

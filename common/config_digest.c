@@ -45,6 +45,7 @@ static void put_watch(struct buf *b, const struct config_watch *w)
 	put(b, w->kind.label_selector);
 	put(b, w->kind.field_selector);
 	put_number(b, w->kind.metadata_only);
+	put_list(b, w->kind.fields);
 	put_predicate(b, &w->predicates);
 	put_number(b, w->predicates_given);
 	put_number(b, w->map);

@@ -121,6 +121,13 @@ void config_section(struct config_reader *r, const char *section, const struct y
 /* The name of a row's key: what follows the last dot. */
 const char *config_key_name(const struct config_key *k);
 
+/* ---- config_fields.c ---- */
+
+/* spec.cache.fields is of all kinds that it is for, and what predicates and mappings read must be among it. After the
+ * document is read. */
+void config_fields_share(struct config_reader *r, const struct yaml_doc_node *root,
+			 struct config_controller *c);
+
 /* ---- config_controller.c: readers for rows of the table ---- */
 
 #define CONFIG_READ(name)                                                                                    \
@@ -133,6 +140,7 @@ CONFIG_READ(config_read_watches);
 CONFIG_READ(config_read_namespaces);
 CONFIG_READ(config_read_label_selector);
 CONFIG_READ(config_read_metadata_only);
+CONFIG_READ(config_read_fields);
 CONFIG_READ(config_read_predicates);
 CONFIG_READ(config_read_map_to);
 CONFIG_READ(config_read_map_key);

@@ -171,7 +171,8 @@ const struct config_key config_keys[] = {
     {"spec.cache", KEY_SECTION, .help = "what the cache keeps of objects"},
     {"spec.cache.stripManagedFields", KEY_BOOL, .offset = C(strip_managed_fields), .fallback = "true",
      .help = "leave metadata.managedFields out"},
-    {"spec.cache.fields", KEY_UNSUPPORTED, .help = "keep only these paths"},
+    {"spec.cache.fields", KEY_OWN, .read = config_read_fields,
+     .help = "keep only these paths (and metadata and status) of `for` and `watches`"},
 
     {"reconciled.kubeconfig", KEY_OWN, .offset = M(kubeconfig), .read = config_read_kubeconfig,
      .help = "how to reach the API server"},

@@ -77,6 +77,34 @@ void path_done(struct path *p)
 	*p = (struct path){0};
 }
 
+void path_print(const struct path *p, struct buf *out)
+{
+	for (size_t i = 0; i < p->count; i++) {
+		const char *key = p->steps[i].key;
+		size_t n = 0;
+		while (key && plain(key[n]))
+			n++;
+		if (!key)
+			buf_puts(out, "[*]");
+		else if (n && !key[n])
+			buf_printf(out, "%s%s", i ? "." : "", key);
+		else
+			buf_printf(out, strchr(key, '\'') ? "[\"%s\"]" : "['%s']", key);
+	}
+}
+
+bool path_covers(const struct path *a, const struct path *b)
+{
+	if (a->count > b->count)
+		return false;
+	for (size_t i = 0; i < a->count; i++) {
+		const char *x = a->steps[i].key, *y = b->steps[i].key;
+		if (!x != !y || (x && strcmp(x, y) != 0))
+			return false;
+	}
+	return true;
+}
+
 static int walk(const struct path *p, size_t step, struct span value,
 		int (*on_value)(void *ctx, struct span value), void *ctx)
 {

@@ -15,6 +15,10 @@ struct path {
 /* -EINVAL: err says what is wrong at which character. */
 int path_parse(const char *text, struct path *ret, struct err *err);
 void path_done(struct path *p);
+/* As path_parse reads it, and the same text for the same path however it was written. */
+void path_print(const struct path *p, struct buf *out);
+/* Every value at b lies at a or below. */
+bool path_covers(const struct path *a, const struct path *b);
 
 /* Calls on_value for each value at the path; a member that is absent or null has none. Non-zero from it ends
  * the walk and is returned. */

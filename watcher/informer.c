@@ -193,8 +193,9 @@ static int read_new(struct informer *i, struct span json, struct object *ret, st
 	struct watcher *w = i->watcher;
 	buf_reset(&w->json);
 	buf_reset(&w->text_after);
-	object_normalize(json, i->kind->api_version, i->kind->kind, i->strip_managed_fields,
-			 i->kind->metadata_only, &w->json);
+	struct object_keep keep = {i->kind->api_version, i->kind->kind, i->strip_managed_fields,
+				   i->kind->metadata_only, i->projection};
+	object_normalize(json, &keep, &w->json);
 	if (buf_failed(&w->json))
 		return err_set(err, -ENOMEM, "no memory for an object of %zu bytes", json.len);
 	int rc = object_read(buf_span(&w->json), &w->text_after, ret, err);

@@ -145,31 +145,41 @@ static void put_rest(struct span json, bool strip, struct buf *out)
 	out->data[brace] = out->data[first] == '}' ? ' ' : ',';
 }
 
-void object_normalize(struct span json, const char *api_version, const char *kind, bool strip,
-		      bool metadata_only, struct buf *out)
+/* The whole object but for what is cut. */
+static void put_object(struct span json, const struct object_keep *keep, struct buf *out)
 {
-	static const char *const managed[] = {"metadata.managedFields", NULL};
-	static const char *const in_metadata[] = {"managedFields", NULL}, *const none[] = {NULL};
-	_cleanup_(buf_done) struct buf valid = {0};
-	if (utf8_valid_prefix(json) < json.len) {
-		buf_utf8(&valid, json);
-		json = buf_span(&valid);
-		out->failed = out->failed || buf_failed(&valid);
-	}
-	struct span metadata = json_get(json, "metadata");
-	if (!metadata_only && json_get(json, "apiVersion").at && json_get(json, "kind").at) {
+	static const char *const managed[] = {"metadata.managedFields", NULL}, *const none[] = {NULL};
+	bool strip = keep->strip_managed_fields;
+	if (!keep->metadata_only && json_get(json, "apiVersion").at && json_get(json, "kind").at) {
 		json_copy_without(json, strip ? managed : none, out);
 		return;
 	}
 	buf_puts(out, "{\"apiVersion\":");
-	buf_json_string(out, span_of(api_version));
+	buf_json_string(out, span_of(keep->api_version));
 	buf_puts(out, ",\"kind\":");
-	buf_json_string(out, span_of(kind));
-	if (!metadata_only) {
+	buf_json_string(out, span_of(keep->kind));
+	if (!keep->metadata_only) {
 		put_rest(json, strip, out);
 		return;
 	}
+	static const char *const in_metadata[] = {"managedFields", NULL};
 	buf_puts(out, ",\"metadata\":");
-	json_copy_without(metadata, strip ? in_metadata : none, out);
+	json_copy_without(json_get(json, "metadata"), strip ? in_metadata : none, out);
 	buf_putc(out, '}');
+}
+
+void object_normalize(struct span json, const struct object_keep *keep, struct buf *out)
+{
+	_cleanup_(buf_done) struct buf valid = {0}, whole = {0};
+	if (utf8_valid_prefix(json) < json.len) {
+		buf_utf8(&valid, json);
+		json = buf_span(&valid);
+	}
+	if (keep->fields && !keep->metadata_only) {
+		put_object(json, keep, &whole);
+		projection_copy(keep->fields, buf_span(&whole), out);
+	} else {
+		put_object(json, keep, out);
+	}
+	out->failed = out->failed || buf_failed(&valid) || buf_failed(&whole);
 }

@@ -1,6 +1,6 @@
 /* What the watcher needs to know of an object, as spans into its JSON text. Pure. */
 #pragma once
-#include "json_scan.h"
+#include "projection.h"
 
 struct object {
 	struct span json;			   /* {NULL, 0}: there is no object */
@@ -35,7 +35,11 @@ struct span object_group(struct span api_version);
 
 /* How the object is kept: with apiVersion and kind (a list's items come without; then in front), without
  * metadata.managedFields when strip, and with nothing but metadata when metadata_only, whatever the server
- * sent. The rest stays byte for byte, but for bytes that are no UTF-8: each becomes U+FFFD, as for who reads it
+ * sent; or with nothing but some fields. The rest stays byte for byte, but for bytes that are no UTF-8: each becomes U+FFFD, as for who reads it
  * with Go, since a program in another language may refuse the whole text. Appends to out. */
-void object_normalize(struct span json, const char *api_version, const char *kind, bool strip,
-		      bool metadata_only, struct buf *out);
+struct object_keep {
+	const char *api_version, *kind;
+	bool strip_managed_fields, metadata_only;
+	const struct projection *fields; /* NULL: all */
+};
+void object_normalize(struct span json, const struct object_keep *keep, struct buf *out);

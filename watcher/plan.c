@@ -17,6 +17,7 @@ static void informer_free(struct informer *i)
 		stream_done(&i->streams[n]);
 	for (size_t n = 0; n < i->n_references; n++)
 		refindex_free(i->references[n]);
+	projection_free(i->projection);
 	free(i->references);
 	free(i->streams);
 	free(i->subs);
@@ -34,6 +35,8 @@ static int informer_new(struct watcher *w, const char *name, const struct config
 	struct informer *i = xcalloc(1, sizeof *i);
 	*i = (struct informer){
 	    .watcher = w, .name = xstrdup(name), .kind = kind, .table = table, .strip_managed_fields = true};
+	if (kind->fields)
+		i->projection = projection_new(kind->fields);
 	snprintf(i->topic, sizeof i->topic, "watch %s", name);
 	for (char **n = kind->namespaces; n && *n; n++)
 		i->n_streams++;

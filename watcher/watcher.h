@@ -103,6 +103,7 @@ struct informer {
 	char topic[300]; /* "watch apps/v1 Deployment": of the name, cut */
 	uint32_t table;
 	bool strip_managed_fields;
+	struct projection *projection; /* of kind->fields; NULL: all is kept */
 	bool rewrite; /* the next list stores unchanged objects too: how they are kept has changed */
 	bool used;    /* by the plan being made */
 	bool served;

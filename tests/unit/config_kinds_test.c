@@ -371,3 +371,58 @@ Test(config_kinds, programs_that_cannot_be_started_draw_a_warning)
 		config_done(&c);
 	}
 }
+
+static void tables_are(struct config *all, const char *const *tables, size_t n)
+{
+	const struct config_controller *c = only(all);
+	cr_assert_eq(c->watch_count, n);
+	for (size_t i = 0; i < n; i++) {
+		char *table = config_table_name(&c->watches[i].kind);
+		cr_expect_str_eq(table, tables[i]);
+		free(table);
+	}
+	config_done(all);
+}
+
+Test(config_kinds, fields_are_of_all_that_is_not_owned)
+{
+	struct config all = one(BASE "  owns: [{apiVersion: apps/v1, kind: Deployment}]\n"
+				     "  watches:\n"
+				     "  - {apiVersion: v1, kind: Pod, mapTo: {index: spec.pod}, predicates: "
+				     "[{Field: {path: status.phase, exists: true}}]}\n"
+				     "  - {apiVersion: v1, kind: Secret, mapTo: {all: true}}\n"
+				     "  cache: {fields: [\"spec['pod']\", spec.b.c, \"spec.x[*].y\", spec.b, "
+				     "metadata.name, spec.b, status]}\n");
+	static const char *const tables[] = {"v1 ConfigMap keep=spec.b,spec.pod,spec.x[*].y",
+					     "apps/v1 Deployment", "v1 Pod keep=spec.b,spec.pod,spec.x[*].y",
+					     "v1 Secret metadata"};
+	tables_are(&all, tables, ARRAY_SIZE(tables));
+	all = one(BASE "  cache: {fields: [status.phase]}\n");
+	static const char *const nothing_else[] = {"v1 ConfigMap keep="};
+	tables_are(&all, nothing_else, 1);
+	all = one(BASE "  cache: {fields: []}\n");
+	static const char *const everything[] = {"v1 ConfigMap"};
+	tables_are(&all, everything, 1);
+}
+
+Test(config_kinds, fields_that_are_wrong)
+{
+	static const struct row rows[] = {
+	    {"cache: {fields: spec.a}", 19,
+	     "spec.cache.fields: found spec.a; allowed: a list; write it in brackets: [...]"},
+	    {"cache: {fields: [spec.a, a..b]}", 28,
+	     "spec.cache.fields[1]: found a..b; allowed: a path, as in spec.title or spec.nodes[*].name"},
+	};
+	ROWS_ARE(rows);
+	errors_are(
+	    BASE "  watches: [{apiVersion: v1, kind: Pod, mapTo: {index: spec.pod}}]\n"
+		 "  cache: {fields: [spec.po]}\n",
+	    "c.yaml:8:19: error: spec.cache.fields: mapTo.index reads spec.pod, which is left out: add it\n");
+	errors_are(
+	    BASE
+	    "  watches: [{apiVersion: v1, kind: Pod, mapTo: {all: true}, predicates: [{or: [{Field: {path: "
+	    "spec.a, exists: true}}]}]}]\n"
+	    "  cache: {fields: [spec.a.b]}\n",
+	    "c.yaml:8:19: error: spec.cache.fields: a predicate looks at spec.a, which is left out: add "
+	    "it\n");
+}

@@ -360,7 +360,6 @@ Test(config, keys_of_the_contract_that_are_not_built)
 {
 	static const struct row rows[] = {
 	    {"resyncPeriod: 10h", 3, "spec.resyncPeriod: not supported by this version: remove it"},
-	    {"cache: {fields: [spec.a]}", 11, "spec.cache.fields: not supported by this version: remove it"},
 	    {"watches: [{apiVersion: v1, kind: Pod, mapTo: {program: {command: [a]}}}]", 49,
 	     "spec.watches[0].mapTo.program: not supported by this version: remove it"},
 	};

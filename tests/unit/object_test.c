@@ -43,7 +43,8 @@ Test(object, is_read)
 static void normal_is(const char *json, bool strip, bool metadata_only, const char *want)
 {
 	struct buf b = {0};
-	object_normalize(span_of(json), "apps/v1", "Deployment", strip, metadata_only, &b);
+	struct object_keep keep = {"apps/v1", "Deployment", strip, metadata_only, NULL};
+	object_normalize(span_of(json), &keep, &b);
 	cr_assert_str_eq(buf_str(&b), want);
 	cr_assert_eq(json_check(buf_span(&b), &err), 0, "%s", err.text);
 	buf_done(&b);
