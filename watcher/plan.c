@@ -200,12 +200,20 @@ static bool keep_report(void *ctx, const char *name, const char *topic)
 	return false;
 }
 
-static bool keep_index(const struct watcher *w, uint8_t index)
+static bool is_configured(void *ctx, const char *name)
 {
-	for (size_t i = 0; i < w->n_controllers; i++)
-		if (w->controllers[i].index == index)
-			return true;
-	return false;
+	const struct watcher *w = ctx;
+	return config_find(&w->config, name);
+}
+
+/* Rows and outboxes of all others are free for another controller. */
+static void drop_controllers(struct watcher *w, bool (*keep)(void *ctx, const char *name))
+{
+	const struct cache_controller *all = store_controllers(w->store);
+	for (unsigned i = 0; i < CACHE_CONTROLLERS; i++)
+		if (!*all[i].name || !keep(w, all[i].name))
+			outbox_drop(w->outbox, (uint8_t)i);
+	store_controllers_keep(w->store, keep, w);
 }
 
 static void unlink_all(struct watcher *w)
@@ -259,6 +267,7 @@ void plan_apply(struct watcher *w, struct config *config)
 
 	w->config = *config;
 	unlink_all(w);
+	drop_controllers(w, is_configured);
 	w->controllers = xcalloc(MAX(config->count, (size_t)1), sizeof *w->controllers);
 	w->n_controllers = 0;
 	for (size_t i = 0; i < config->count; i++) {
@@ -288,10 +297,7 @@ void plan_apply(struct watcher *w, struct config *config)
 		link_subs(&w->controllers[i]);
 	drop_unused(w);
 	store_tables_keep(w->store, keep_table, w);
-	for (unsigned i = 0; i < CACHE_CONTROLLERS; i++)
-		if (!keep_index(w, (uint8_t)i))
-			outbox_drop(w->outbox, (uint8_t)i);
-	store_controllers_keep(w->store, keep_controller, w);
+	drop_controllers(w, keep_controller);
 	broker_reports_keep(w->broker, keep_report, w);
 	for (size_t i = 0; i < w->n_informers; i++) {
 		informer_index(w->informers[i]);
