@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -147,6 +148,115 @@ static void an_attempt_ends_with_the_lead_and_comes_back_uncharged(const char *r
 	stack_done(&s);
 }
 
+/* ---- between two writes ---- */
+
+/* An API server, and before it a gate that holds an answer back (tests/lib/gate.py). */
+struct gated {
+	pid_t server, gate;
+	char *folder, *kubeconfig, *through; /* through the gate */
+};
+
+static void kubeconfig_of(const char *path, int port)
+{
+	_cleanup_(free_ptr) char *text =
+	    xasprintf("apiVersion: v1\nkind: Config\ncurrent-context: c\n"
+		      "clusters: [{name: c, cluster: {server: \"http://127.0.0.1:%d\"}}]\n"
+		      "contexts: [{name: c, context: {cluster: c}}]\n",
+		      port);
+	_cleanup_(close_fd) int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+}
+
+static int port_in(const char *text)
+{
+	const char *colon = text ? strrchr(text, ':') : NULL;
+	return colon ? atoi(colon + 1) : 0;
+}
+
+static void gated_start(struct gated *g, struct stack *s)
+{
+	*g = (struct gated){.folder = xasprintf("%s/gate", s->folder),
+			    .kubeconfig = xasprintf("%s/server.kubeconfig", s->runtime),
+			    .through = xasprintf("%s/gate.kubeconfig", s->runtime)};
+	_cleanup_(free_ptr) char *log = xasprintf("%s/server.log", s->folder);
+	_cleanup_(free_ptr) char *gate_log = xasprintf("%s/gate.log", s->folder);
+	_cleanup_(free_ptr) char *gate_port = xasprintf("%s/port", g->folder);
+	_cleanup_(free_ptr) char *script = xasprintf("%s/tests/lib/gate.py", getenv("SRC"));
+	g->server = check_start(log, (const char *const[]){"reconciled-apiserver", "--listen", "127.0.0.1:0",
+							   "--write-kubeconfig", g->kubeconfig, NULL});
+	CHECK(WAIT_FOR(30, access(g->kubeconfig, R_OK) == 0));
+	_cleanup_(free_ptr) char *text = check_read(g->kubeconfig);
+	char *server = strstr(text, "http://127.0.0.1:");
+	CHECK(server);
+	server[strcspn(server, "\"\n")] = 0;
+	_cleanup_(free_ptr) char *upstream = xasprintf("%d", port_in(server));
+	CHECK(mkdir(g->folder, 0700) == 0);
+	g->gate = check_start(gate_log, (const char *const[]){"python3", script, g->folder, upstream, NULL});
+	CHECK(WAIT_FOR(30, access(gate_port, R_OK) == 0));
+	_cleanup_(free_ptr) char *port = check_read(gate_port);
+	kubeconfig_of(g->through, atoi(port));
+}
+
+static void gated_hold(const struct gated *g, bool held, const char *rule)
+{
+	_cleanup_(free_ptr) char *path = xasprintf("%s/hold", g->folder);
+	_cleanup_(close_fd) int fd = held ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+	CHECK(held ? fd >= 0 && write(fd, rule, strlen(rule)) > 0 : unlink(path) == 0);
+}
+
+static void gated_end(struct gated *g)
+{
+	kill(g->gate, SIGKILL);
+	kill(g->server, SIGKILL);
+	check_wait(g->gate, 10);
+	check_wait(g->server, 10);
+	free(g->folder);
+	free(g->kubeconfig);
+	free(g->through);
+}
+
+static int secret(struct stack *s, const char *name)
+{
+	return stack_api(s, "GET", NULL, NULL, NULL, "/api/v1/namespaces/default/secrets/%s", name);
+}
+
+/* The first write is on its way when the lead ends: it is the last one. */
+static void no_write_starts_after_the_lead_is_over(void)
+{
+	struct stack s;
+	struct gated g;
+	stack_init(&s);
+	gated_start(&g, &s);
+	stack_file(&s, "two.yaml",
+		   "apiVersion: reconciled.dev/v1alpha1\nkind: Controller\nmetadata: {name: two}\nspec:\n"
+		   "  for: {apiVersion: v1, kind: ConfigMap, namespaces: [default]}\n"
+		   "  owns: [{apiVersion: v1, kind: Secret}]\n"
+		   "  reconciler: {exec: {command: [./two.sh]}}\n");
+	stack_file(&s, "two.sh",
+		   "#!/bin/sh\ncat >/dev/null\nsecret() { printf '{\"apiVersion\":\"v1\",\"kind\":\"Secret\","
+		   "\"metadata\":{\"name\":\"%%s\"}}' \"$1\"; }\n"
+		   "echo \"{\\\"children\\\":[$(secret first),$(secret second)]}\"\n");
+	gated_hold(&g, true, "PATCH /secrets/first\n");
+	stack_start_on(&s, g.through);
+	CHECK(stack_connect(&s, g.kubeconfig));
+	CHECK(stack_api(&s, "POST", "application/json", "{\"metadata\":{\"name\":\"a\"}}", NULL,
+			"/api/v1/namespaces/default/configmaps") == 201);
+	CHECK_MSG(WAIT_FOR(60, secret(&s, "first") == 200), "nothing was written");
+	region_borrowed(s.region);
+	lead_for(-1);
+	gated_hold(&g, false, NULL);
+	CHECK(WAIT_FOR(30, key_is(&s, "\"running\":0") && key_is(&s, "\"Cancelled\":1")));
+	CHECK_MSG(secret(&s, "second") == 404, "a write began after the lead was over");
+	CHECK(key_is(&s, "\"ready\":1"));
+	lead_for(3600 * NS_PER_S);
+	CHECK_MSG(WAIT_FOR(30, secret(&s, "second") == 200), "the attempt did not come back");
+	CHECK(WAIT_FOR(30, key_is(&s, "\"success\":1")));
+	CHECK_MSG(key_is(&s, "\"error\":0") && key_is(&s, "\"retries\":0"), "it was charged");
+	stack_stop(&s);
+	gated_end(&g);
+	stack_done(&s);
+}
+
 int main(int argc, char **argv)
 {
 	queue_rig_init(argc, argv);
@@ -161,6 +271,7 @@ int main(int argc, char **argv)
 	nothing_is_granted_when_the_lead_is_over();
 	an_attempt_ends_with_the_lead_and_comes_back_uncharged("exec: {command: [./once.sh]}");
 	an_attempt_ends_with_the_lead_and_comes_back_uncharged("coprocess: {command: [./co.sh]}");
+	no_write_starts_after_the_lead_is_over();
 	int rc = check_result();
 	fflush(stdout);
 	exit(rc);
