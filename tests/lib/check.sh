@@ -1,6 +1,7 @@
 # Sourced by process tests in shell: checks that print, waiting with a bound, a folder that goes at the end.
 #
 #   . "$SRC/tests/lib/check.sh"; check "two is two" [ 2 = 2 ]; ...; check_result
+. "$SRC/tests/lib/within.sh"
 passed=0 failed=0
 FOLDER=$(mktemp -d)
 check_end() { :; } # a test that starts something redefines it
@@ -15,17 +16,6 @@ check() { # WHAT COMMAND...
 		failed=$((failed + 1))
 		echo "FAILED: $what ($*)"
 	fi
-}
-
-# within SECONDS COMMAND...: asks every 50 ms until it is true
-within() {
-	tries=$(($1 * 20))
-	shift
-	while ! "$@"; do
-		tries=$((tries - 1))
-		[ $tries -gt 0 ] || return 1
-		sleep 0.05
-	done
 }
 
 says() { grep -qF -- "$2" "$1" 2>/dev/null; } # FILE TEXT

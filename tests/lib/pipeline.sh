@@ -2,6 +2,7 @@
 # with `.`; BIN: the programs. With KUBE_SERVER, KUBE_CA, KUBE_ADMIN_TOKEN and KUBECONFIG set (the `env` of tests/kube/kube-up) that API server
 # is used instead of the built-in one. A test names its controllers, calls `everything`, does things, and ends with `result`.
 set -u
+. "${SRC:?}/tests/lib/within.sh"
 BIN=${BIN:?}
 dir=$(mktemp -d "${TMPDIR:-/tmp}/worker_test.XXXXXX")
 chmod 755 "$dir" # the jail's user comes in here
@@ -31,13 +32,6 @@ slay() { # NAME...: kill -9, until they are gone
 }
 worker() { start "$1" reconciled-worker --config-dir "$dir/config" --kubeconfig "$dir/secret/kubeconfig" "$1.1"; }
 
-within() { # SECONDS COMMAND...: until it succeeds
-	end=$(($(date +%s) + $1)); shift
-	until "$@" >/dev/null 2>&1; do
-		[ "$(date +%s)" -lt "$end" ] || return 1
-		sleep 0.05
-	done
-}
 ok() { # WHAT COMMAND...
 	what=$1; shift
 	if "$@" >/dev/null 2>&1; then
