@@ -208,6 +208,35 @@ int kube_discovery_path(const char *api_version, struct buf *path, struct err *e
 	return 0;
 }
 
+static void take_versions(struct span group, const char *api_version, struct buf *others, bool *ret_listed)
+{
+	struct span key, item;
+	for (struct json_iter it = {0}; json_each(json_get(group, "versions"), &it, &key, &item);) {
+		char version[254] = "";
+		copy_string(version, sizeof version, json_get(item, "groupVersion"));
+		if (!strcmp(version, api_version))
+			*ret_listed = true;
+		else if (*version)
+			buf_add(others, version, strlen(version) + 1);
+	}
+}
+
+int kube_discovery_versions(const char *api_version, struct span body, struct buf *others, bool *ret_listed)
+{
+	char group[254], version[64];
+	struct span groups, key, item;
+	*ret_listed = false;
+	if (kube_split_api_version(api_version, group, version) || json_check(body, NULL) < 0)
+		return -EPROTO;
+	groups = json_get(body, "groups");
+	if (!json_string_is(json_get(body, "kind"), "APIGroupList") || json_type_of(groups) != JSON_ARRAY)
+		return -EPROTO;
+	for (struct json_iter it = {0}; json_each(groups, &it, &key, &item);)
+		if (json_string_is(json_get(item, "name"), group))
+			take_versions(item, api_version, others, ret_listed);
+	return 0;
+}
+
 int kube_discovery_find(const char *api_version, const char *kind, struct span body,
 			struct kube_resource *ret, struct err *err)
 {

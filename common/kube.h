@@ -29,6 +29,10 @@ int kube_discovery_path(const char *api_version, struct buf *path, struct err *e
 int kube_discovery_find(const char *api_version, const char *kind, struct span body,
 			struct kube_resource *ret, struct err *err);
 
+/* The versions of a kind's group but the given one, as apiVersions with their NULs, from the body of GET /apis.
+ * *ret_listed: the given one is there, too. -EPROTO: it is no list of groups, and nothing is known. */
+int kube_discovery_versions(const char *api_version, struct span body, struct buf *others, bool *ret_listed);
+
 /* Appends "/apis/apps/v1/namespaces/NS/deployments/NAME/status". namespace may be absent (cluster scope, or
  * all namespaces for a list), name may be absent (the collection), subresource may be NULL. Segments are
  * percent-encoded. */

@@ -1,9 +1,10 @@
 #include "reflector.h"
 
-#define BASE_NS	    (800 * (int64_t)NS_PER_MS)
-#define CAP_NS	    (30 * NS_PER_S)
-#define DISCOVER_NS (10 * NS_PER_S) /* at most, between two questions whether a kind is served by now */
-#define SHORT_NS    NS_PER_S
+#define BASE_NS		   (800 * (int64_t)NS_PER_MS)
+#define CAP_NS		   (30 * NS_PER_S)
+#define DISCOVER_NS	   (10 * NS_PER_S) /* at most, between two questions whether a kind is served by now */
+#define SHORT_NS	   NS_PER_S
+#define RETRY_AFTER_MAX_NS (600 * NS_PER_S) /* a date of another clock must not silence a watch for a day */
 enum {
 	WATCH_FAILS_MAX = 5, /* then the cause may be the resourceVersion, whatever the server says */
 	STREAM_FAILS_MAX = 3 /* then the next list comes in pages */
@@ -34,7 +35,7 @@ static int64_t wait_after(unsigned *failures, const struct reflector_input *in)
 		(*failures)++;
 	d = MIN(d, CAP_NS);
 	d += (int64_t)(in->random * (double)d);
-	return MAX(d, in->retry_after_ns);
+	return MAX(d, MIN(in->retry_after_ns, RETRY_AFTER_MAX_NS));
 }
 
 static int64_t backoff(struct reflector *r, const struct reflector_input *in)
@@ -87,7 +88,8 @@ struct reflector_output reflector_next(struct reflector *r, const struct reflect
 		if (r->phase != REFLECTOR_DISCOVER)
 			return go(r, REFLECTOR_DISCOVER, backoff(r, in));
 		wait = wait_after(&r->unserved, in);
-		return go(r, REFLECTOR_DISCOVER, MAX(MIN(wait, DISCOVER_NS), in->retry_after_ns));
+		return go(r, REFLECTOR_DISCOVER,
+			  MAX(MIN(wait, DISCOVER_NS), MIN(in->retry_after_ns, RETRY_AFTER_MAX_NS)));
 	case REFLECTOR_LISTED:
 		r->has_version = true;
 		r->stream_fails = 0;

@@ -30,6 +30,7 @@ static void exchange_free(struct exchange *x)
 	buf_done(&x->path);
 	buf_done(&x->continue_token);
 	buf_done(&x->version);
+	buf_done(&x->versions);
 	free(x);
 }
 
@@ -84,8 +85,7 @@ static void step(struct stream *s, const struct reflector_input *in)
 		  LOG_I("wait_ms", out.wait_ns / NS_PER_MS));
 }
 
-/* The exchange is over; it is freed here. */
-static void end_exchange(struct stream *s, enum reflector_event event, int64_t retry_after_ms,
+void stream_end_exchange(struct stream *s, enum reflector_event event, int64_t retry_after_ms,
 			 const struct err *err)
 {
 	struct exchange *x = s->exchange;
@@ -157,20 +157,18 @@ static int on_data(void *ctx, struct span data)
 	return rc;
 }
 
-static void start_request(struct stream *s);
 static void start_list(struct stream *s);
-static void discovered(struct stream *s);
 
 static void list_complete(struct stream *s)
 {
 	struct exchange *x = s->exchange;
 	bool again;
 	if (stream_list_complete(x, &again) < 0)
-		end_exchange(s, x->event, -1, &x->err);
+		stream_end_exchange(s, x->event, -1, &x->err);
 	else if (again)
 		start_list(s);
 	else
-		end_exchange(s, REFLECTOR_LISTED, -1, &x->err);
+		stream_end_exchange(s, REFLECTOR_LISTED, -1, &x->err);
 }
 
 /* A streaming list that is not to be had; known is whether that is so on the whole server. */
@@ -182,7 +180,7 @@ static void no_streaming(struct stream *s, bool of_server, const struct err *why
 		log_info("the API server has no streaming list; lists come in pages",
 			 LOG_S("reason", why->text));
 	}
-	end_exchange(s, REFLECTOR_UNSUPPORTED, -1, why);
+	stream_end_exchange(s, REFLECTOR_UNSUPPORTED, -1, why);
 }
 
 /* Servers name what they do not know or allow; some tell only that something is wrong. */
@@ -220,7 +218,7 @@ static void refused(struct stream *s, const struct http_result *r)
 	if (x->phase == REFLECTOR_STREAM && refuses_streaming(&status, &of_server))
 		no_streaming(s, of_server, &text);
 	else
-		end_exchange(s, event, status.retry_after_ms, &text);
+		stream_end_exchange(s, event, status.retry_after_ms, &text);
 }
 
 static void page_complete(struct stream *s)
@@ -230,9 +228,9 @@ static void page_complete(struct stream *s)
 	if (!x->is_list || !x->version.len) {
 		err_set(&x->err, 0, "GET %.*s: 200, but it is no list with a resourceVersion",
 			(int)strcspn(x->request.path, "?"), x->request.path);
-		end_exchange(s, REFLECTOR_NONSENSE, -1, &x->err);
+		stream_end_exchange(s, REFLECTOR_NONSENSE, -1, &x->err);
 	} else if (x->continue_token.len) {
-		start_request(s);
+		stream_start_request(s);
 	} else {
 		list_complete(s);
 	}
@@ -248,14 +246,14 @@ static void stream_ended(struct stream *s, int code, const struct err *err)
 		log_info("watch lost", LOG_S("table", s->informer->name), LOG_SP("namespace", s->namespace),
 			 LOG_S("reason", err->text));
 	if (x->phase == REFLECTOR_WATCH) {
-		end_exchange(s, code == -ETIMEDOUT ? REFLECTOR_IDLE : REFLECTOR_ENDED, -1, &text);
+		stream_end_exchange(s, code == -ETIMEDOUT ? REFLECTOR_IDLE : REFLECTOR_ENDED, -1, &text);
 	} else if (code == -ETIMEDOUT) {
 		err_set(&text, 0, "the end of the streaming list was not told");
 		no_streaming(s, true, &text);
 	} else {
 		if (!code)
 			err_set(&text, 0, "the streaming list ended before its end was told");
-		end_exchange(s, code ? REFLECTOR_UNREACHABLE : REFLECTOR_NONSENSE, -1, &text);
+		stream_end_exchange(s, code ? REFLECTOR_UNREACHABLE : REFLECTOR_NONSENSE, -1, &text);
 	}
 }
 
@@ -268,19 +266,21 @@ static void on_end(void *ctx, int code, const struct http_result *r, const struc
 	if (x->failed && x->event == REFLECTOR_UNSUPPORTED)
 		no_streaming(s, true, &x->err);
 	else if (x->failed)
-		end_exchange(s, x->event, x->retry_after_ms, &x->err);
+		stream_end_exchange(s, x->event, x->retry_after_ms, &x->err);
+	else if (x->phase == REFLECTOR_DISCOVER && (r->status == 404 || (x->in_group && r->status && !code)))
+		stream_discovered(s, r->status);
 	else if (r->status && r->status != 200)
 		refused(s, r);
 	else if (!r->status)
-		end_exchange(s, event_of_code(code ? code : -EPROTO, false), r->retry_after_ms, &text);
+		stream_end_exchange(s, event_of_code(code ? code : -EPROTO, false), r->retry_after_ms, &text);
 	else if (x->phase == REFLECTOR_WATCH || x->phase == REFLECTOR_STREAM)
 		stream_ended(s, code, &text);
 	else if (code)
-		end_exchange(s, REFLECTOR_UNREACHABLE, -1, &text);
+		stream_end_exchange(s, REFLECTOR_UNREACHABLE, -1, &text);
 	else if (x->phase == REFLECTOR_DISCOVER)
-		discovered(s);
+		stream_discovered(s, 200);
 	else if (json_stream_end(x->json, &text) < 0)
-		end_exchange(s, REFLECTOR_NONSENSE, -1, &text);
+		stream_end_exchange(s, REFLECTOR_NONSENSE, -1, &text);
 	else
 		page_complete(s);
 }
@@ -340,10 +340,7 @@ static void make_path(struct stream *s)
 	buf_reset(&x->path);
 	x->request.idle_timeout_ms = LIST_IDLE_MS;
 	if (x->phase == REFLECTOR_DISCOVER) {
-		if (kube_discovery_path(i->kind->api_version, &x->path, NULL) < 0)
-			buf_puts(
-			    &x->path,
-			    "/api"); /* the configuration refuses such a thing; the kind is not found there */
+		stream_discovery_path(s, &x->path);
 		return;
 	}
 	kube_path(&x->path, &i->resource, stream_namespace(s), (struct span){0}, NULL);
@@ -358,7 +355,7 @@ static void make_path(struct stream *s)
 }
 
 /* The exchange's next request: the list's next page, or its only one. */
-static void start_request(struct stream *s)
+void stream_start_request(struct stream *s)
 {
 	static const struct http_callbacks callbacks = {on_start, on_data, on_end};
 	struct exchange *x = s->exchange;
@@ -374,67 +371,22 @@ static void start_request(struct stream *s)
 	struct err err = {0};
 	int rc = http_start(s->informer->watcher->http, &x->request, &callbacks, x, &x->transfer, &err);
 	if (rc < 0)
-		end_exchange(s, REFLECTOR_UNREACHABLE, -1, &err);
-}
-
-static void served(struct stream *s)
-{
-	struct informer *i = s->informer;
-	struct cache_table *t = store_table_entry(i->watcher->store, i->table);
-	i->served = true;
-	t->scope = i->resource.namespaced ? CACHE_SCOPE_NAMESPACED : CACHE_SCOPE_CLUSTER;
-	t->custom = i->resource.custom;
-	for (size_t n = 0; n < i->n_streams; n++)
-		i->streams[n].dormant = n > 0 && !i->resource.namespaced;
-	for (size_t n = 0; n < i->n_subs; n++) {
-		struct sub *u = i->subs[n];
-		bool primary = u->mapping.type == MAP_SELF;
-		if (u->default_predicate) {
-			predicate_done(&u->predicate);
-			predicate_init_default(&u->predicate, primary && i->resource.custom);
-		}
-		if (primary && i->resource.custom && !i->resource.has_status)
-			log_warning("the kind has no status subresource: writing its status counts as a "
-				    "change of the object",
-				    LOG_S("controller", u->controller->config->name),
-				    LOG_S("table", i->name));
-	}
-	if (i->kind->namespaces && !i->resource.namespaced)
-		log_warning("the kind is cluster-scoped: its namespaces are ignored",
-			    LOG_S("table", i->name));
-}
-
-/* The answer of discovery is whole in body. */
-static void discovered(struct stream *s)
-{
-	struct informer *i = s->informer;
-	struct exchange *x = s->exchange;
-	int rc = kube_discovery_find(i->kind->api_version, i->kind->kind, buf_span(&x->body), &i->resource,
-				     &x->err);
-	if (rc == 0)
-		served(s);
-	end_exchange(s,
-		     rc == 0	     ? REFLECTOR_SERVED
-		     : rc == -ENOENT ? REFLECTOR_NOT_SERVED
-				     : REFLECTOR_NONSENSE,
-		     -1, &x->err);
+		stream_end_exchange(s, REFLECTOR_UNREACHABLE, -1, &err);
 }
 
 static void start_discovery(struct stream *s)
 {
 	struct exchange *x = s->exchange;
 	if (s->informer->served) /* another namespace's stream asked already */
-		end_exchange(s, REFLECTOR_SERVED, -1, &x->err);
+		stream_end_exchange(s, REFLECTOR_SERVED, -1, &x->err);
 	else
-		start_request(s);
+		stream_start_request(s);
 }
 
 static void start_list(struct stream *s)
 {
 	struct informer *i = s->informer;
-	if (!++i->watcher->last_epoch)
-		i->watcher->last_epoch = 1;
-	s->epoch = i->watcher->last_epoch;
+	s->epoch = watcher_next_epoch(i->watcher);
 	struct exchange *x = s->exchange;
 	x->counts = (struct counts){0};
 	x->pages = 0;
@@ -443,7 +395,7 @@ static void start_list(struct stream *s)
 	/* Written down before the first object is: a watcher that dies on the way leaves the wish behind. */
 	for (size_t n = 0; n < i->n_subs && !informer_synced(i); n++)
 		controller_want_sweep(i->subs[n]->controller, WIRE_CAUSE_INITIAL);
-	start_request(s);
+	stream_start_request(s);
 }
 
 void stream_act(struct stream *s, int64_t now_ns)
@@ -451,12 +403,15 @@ void stream_act(struct stream *s, int64_t now_ns)
 	if (s->dormant || s->exchange || now_ns < s->due_ns)
 		return;
 	s->due_ns = INT64_MAX;
+	if (s->reflector.phase == REFLECTOR_DISCOVER && stream_waits_for_discovery(s))
+		return;
 	s->exchange = xcalloc(1, sizeof *s->exchange);
 	s->exchange->stream = s;
 	s->exchange->phase = s->reflector.phase;
 	s->exchange->retry_after_ms = -1;
 	if (s->reflector.phase == REFLECTOR_STREAM && s->informer->watcher->streaming == STREAMING_LACKS) {
-		end_exchange(s, REFLECTOR_UNSUPPORTED, -1, &s->exchange->err); /* another one was told */
+		stream_end_exchange(s, REFLECTOR_UNSUPPORTED, -1,
+				    &s->exchange->err); /* another one was told */
 		return;
 	}
 	switch (s->reflector.phase) {
@@ -468,7 +423,7 @@ void stream_act(struct stream *s, int64_t now_ns)
 		start_list(s);
 		break;
 	case REFLECTOR_WATCH:
-		start_request(s);
+		stream_start_request(s);
 		break;
 	}
 }

@@ -21,6 +21,12 @@ struct exchange {
 	enum reflector_event event;
 	int64_t retry_after_ms; /* -1: none */
 	struct err err;
+	/* DISCOVER */
+	bool in_group;	      /* the kind is not where it was looked for first */
+	bool told_apart;      /* what was found there is a list of kinds without it */
+	struct buf versions;  /* of its group but that one, each with its NUL */
+	size_t version_at;    /* the next one to ask */
+	const char *question; /* in versions: what is asked now; NULL: none of them */
 	/* LIST and STREAM */
 	struct buf continue_token;
 	struct buf version;
@@ -32,8 +38,20 @@ struct exchange {
 
 /* ---- stream.c ---- */
 
+void stream_start_request(struct stream *s);
+/* The exchange is over, and freed here. retry_after_ms: -1 for none. */
+void stream_end_exchange(struct stream *s, enum reflector_event event, int64_t retry_after_ms,
+			 const struct err *err);
 /* How long the watch may be silent. */
 int64_t stream_watch_idle_ms(const struct exchange *x);
+
+/* ---- stream_discovery.c ---- */
+
+/* Another namespace's stream asks, and wakes this one. */
+bool stream_waits_for_discovery(const struct stream *s);
+void stream_discovery_path(const struct stream *s, struct buf *path); /* what to ask now */
+/* The answer is whole in the exchange's body. */
+void stream_discovered(struct stream *s, int status);
 
 /* ---- stream_items.c ---- */
 

@@ -2,7 +2,7 @@
  *
  *   plan.c      configuration -> controllers, their watches, and informers shared by equal watches
  *   stream.c    one list-and-watch over HTTP, told what to do by reflector.c
- *   stream_items.c  what it brings; stream_report.c  what is said of it
+ *   stream_discovery.c  whether its kind is served; stream_items.c  what it brings; stream_report.c  what is said of it
  *   informer.c  a change of one object: keys into the outbox, then the object into the cache
  *   delivery.c  outbox and sweeps -> ADD messages; progress.c: how far the streams are; broker.c: the connection
  *   campaign.c  leader election: election.c's requests, and what follows from who leads
@@ -107,6 +107,7 @@ struct informer {
 	bool rewrite; /* the next list stores unchanged objects too: how they are kept has changed */
 	bool used;    /* by the plan being made */
 	bool served;
+	int64_t absent_ns; /* since when no version of its group has it, as far as is known; 0: one has */
 	struct kube_resource resource; /* once served */
 	struct stream *streams;
 	size_t n_streams;
@@ -141,6 +142,12 @@ struct watcher {
 	struct keys keys;     /* scratch of one event */
 	struct buf json, text_before, text_after;
 };
+
+/* For what a list or a sweep sees. */
+static inline uint32_t watcher_next_epoch(struct watcher *w)
+{
+	return w->last_epoch = w->last_epoch == UINT32_MAX ? 1 : w->last_epoch + 1;
+}
 
 /* ---- plan.c ---- */
 

@@ -9,14 +9,14 @@ POST /control with one JSON object:
   {"op": "put", "kind": K, "namespace": N, "name": X, ...}    more members go into the object; "uid": another uid
   {"op": "put", "count": 1000, ...}                           X0, X1, ...
   {"op": "delete", "kind": K, "namespace": N, "name": X}
-  {"op": "fail", "kind": K, "verb": "list"|"watch"|"discover"|"page2", "status": S, "times": T, "retryAfter": R}
+  {"op": "fail", "kind": K, "verb": "list"|"watch"|"discover"|"page2", "status": S, "times": T, "retryAfter": R, "retryDate": R}
                                  S: an HTTP status, or "html", "empty", "object" (200 with nonsense), "close" (no answer)
   {"op": "watches", "kind": K, "how": "end"|"cut"|"error410"|"error500"|"garbage"|"bookmark"|"silent"|"speak"}
   {"op": "streaming", "how": "refuse"|"serve"|"ignore"|"unmarked"|"cut"|"end"}
                                  a watch with sendInitialEvents: 422 (as it begins); served; as if it had not been asked for; with a
                                  bookmark that says nothing of an end; cut or ended after half of it. Its verb is "stream"; what is to fail a "list" fails it, too
   {"op": "compact"}                                           what happened before is forgotten: resume gets 410
-  {"op": "serve", "kind": K, "served": true|false}
+  {"op": "serve", "kind": K, "served": true|false, "elsewhere": V}    V: the version that discovery has it under instead
   {"op": "log"}                                               answers with the requests since the last one
 """
 import http.server
@@ -37,6 +37,7 @@ PLURAL = {"ConfigMap": "configmaps", "Secret": "secrets", "Website": "websites"}
 GROUP = {"ConfigMap": "v1", "Secret": "v1", "Website": "example.com/v1"}
 objects = {k: {} for k in PLURAL}
 served = {"ConfigMap": True, "Secret": True, "Website": True}
+elsewhere = {}
 history = []      # (version, kind, type, text)
 fails = []
 requests = []
@@ -98,6 +99,7 @@ def control(c):
         streaming = c["how"]
     elif op == "serve":
         served[c["kind"]] = c["served"]
+        elsewhere[c["kind"]] = c.get("elsewhere")
     answer = {"version": version, "requests": list(requests), "watches": {k: len(w) for k, w in watches.items()}}
     if op == "log":
         requests.clear()
@@ -149,12 +151,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
         else:
             extra = [("Retry-After", str(f["retryAfter"]))] if "retryAfter" in f else []
+            if "retryDate" in f:
+                extra = [("Retry-After", self.date_time_string(time.time() + f["retryDate"]))]
             self.answer(what, status(what, f.get("reason", "Test"), "planted by the test"), extra)
         return True
 
     def do_GET(self):
         url = urllib.parse.urlparse(self.path)
         query = dict(urllib.parse.parse_qsl(url.query))
+        if url.path == "/apis":
+            return self.groups()
+        for api in [v for v in elsewhere.values() if v]:
+            if url.path == "/apis/" + api:
+                return self.discover(api)
         for api, path in (("v1", "/api/v1"), ("example.com/v1", "/apis/example.com/v1")):
             if url.path == path:
                 return self.discover(api)
@@ -168,12 +177,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     return self.collection(kind, parts[1], query)
         self.answer(404, status(404, "NotFound", "no such path"))
 
+    def groups(self):
+        versions = {GROUP[k] for k in PLURAL if served[k]} | {v for v in elsewhere.values() if v}
+        versions = sorted(v for v in versions if v.startswith("example.com/"))
+        group = {"name": "example.com", "versions": [{"groupVersion": v, "version": v.split("/")[1]} for v in versions]}
+        self.answer(200, json.dumps({"kind": "APIGroupList", "apiVersion": "v1", "groups": [group] if versions else []}))
+
     def discover(self, api):
-        kinds = [k for k in PLURAL if GROUP[k] == api]
+        kinds = [k for k in PLURAL if GROUP[k] == api or elsewhere.get(k) == api]
         for k in kinds:
+            with lock:
+                requests.append({"verb": "discover", "kind": k, "query": {}, "time": time.monotonic()})
             if self.failed(k, "discover"):
                 return
-        kinds = [k for k in kinds if served[k]]
+        kinds = [k for k in kinds if served[k] or elsewhere.get(k) == api]
         if not kinds:
             return self.answer(404, "404 page not found\n")
         self.answer(200, json.dumps({"kind": "APIResourceList", "groupVersion": api, "resources": [

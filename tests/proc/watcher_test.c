@@ -260,18 +260,19 @@ static void unauthorized(void)
 	SAYS(60, fake_broker_state(&rig.broker, "maps", "watch v1 Secret metadata", NULL) == WIRE_STATE_OK);
 }
 
-static void busy(void)
+static void busy(const char *retry)
 {
-	flush("before-busy");
+	_cleanup_(free_ptr) char *mark = xasprintf("before-busy-%s", retry);
+	flush(mark);
 	rig_requests_forget();
-	rig_control(
-	    "{\"op\":\"fail\",\"kind\":\"ConfigMap\",\"verb\":\"watch\",\"status\":429,\"retryAfter\":3}");
+	rig_control("{\"op\":\"fail\",\"kind\":\"ConfigMap\",\"verb\":\"watch\",\"status\":429,\"%s\":4}",
+		    retry);
 	rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"end\"}");
 	int64_t from = 0;
 	SAYS(20, rig_requests("ConfigMap", "watch", "watch", NULL) == 1);
 	from = clock_boottime_ns();
 	SAYS(20, rig_requests("ConfigMap", "watch", "watch", NULL) == 2);
-	CHECK(clock_boottime_ns() - from > 2 * NS_PER_S);
+	CHECK(clock_boottime_ns() - from > 2 * NS_PER_S); /* a date has no parts of a second */
 	CHECK(rig_lists("ConfigMap") == 0);
 	SAYS(20, rig_watching("ConfigMap"));
 }
@@ -307,6 +308,12 @@ static void a_watcher_that_died(void)
 	flush("stays");
 	flush("goes");
 	flush("changes");
+	rig_control(
+	    "{\"op\":\"put\",\"kind\":\"Secret\",\"namespace\":\"shop\",\"name\":\"child\",\"metadata\":{"
+	    "\"ownerReferences\":[{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"name\":\"n5\",\"uid\":"
+	    "\"uid-shop-n5\","
+	    "\"controller\":true}]}}");
+	SAYS(20, rig_cache_says("v1 Secret metadata", "child", "n5"));
 	/* What was not acknowledged comes again. */
 	rig.broker.hold = true;
 	rig_control(
@@ -321,14 +328,18 @@ static void a_watcher_that_died(void)
 	rig_control(
 	    "{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"changes\",\"data\":"
 	    "{\"x\":\"y\"}}");
+	rig_control("{\"op\":\"delete\",\"kind\":\"Secret\",\"namespace\":\"shop\",\"name\":\"child\"}");
 	rig_start_watcher();
 	SAYS(30, fake_broker_count(&rig.broker, "maps", "shop", "goes", &k) == 1);
 	CHECK(k.cause == WIRE_CAUSE_DELETED);
+	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "n5", &k) >= 1); /* its owner */
+	CHECK(k.cause == WIRE_CAUSE_DELETED && k.priority == -100 && !strcmp(k.cause_kind, "Secret.v1"));
 	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "changes", NULL) == 1);
 	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "unacknowledged", NULL) == 1);
 	CHECK(!strcmp(rig.broker.keys[0].name, "unacknowledged")); /* the outbox goes first */
 	flush("died-done");
-	CHECK_MSG(rig_keys_of("maps") == 4, "%zu keys came", rig_keys_of("maps"));
+	CHECK_MSG(rig_keys_of("maps") - fake_broker_count(&rig.broker, "maps", "shop", "n5", NULL) == 4,
+		  "%zu keys came", rig_keys_of("maps"));
 }
 
 static void a_broker_that_wants_everything(void)
@@ -464,7 +475,8 @@ int main(int argc, char **argv)
 	garbage_in_a_watch();
 	forbidden();
 	unauthorized();
-	busy();
+	busy("retryAfter");
+	busy("retryDate");
 	a_watch_that_closes_at_once();
 	a_silent_watch_is_given_up();
 	a_watcher_that_died();

@@ -125,6 +125,9 @@ Test(reflector, retry_after_is_the_least)
 	cr_assert(out.wait_ns == 7 * NS_PER_S && out.phase == REFLECTOR_WATCH);
 	out = reflector_next(&r, &(struct reflector_input){.event = REFLECTOR_BUSY, .retry_after_ns = 1});
 	cr_assert_eq(out.wait_ns, 1600 * MS);
+	out = reflector_next(
+	    &r, &(struct reflector_input){.event = REFLECTOR_BUSY, .retry_after_ns = 86400 * NS_PER_S});
+	cr_assert_eq(out.wait_ns, 600 * NS_PER_S);
 }
 
 Test(reflector, not_served_is_asked_again_at_most_ten_seconds_later)
