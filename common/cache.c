@@ -1,13 +1,16 @@
 #include "cache.h"
-#include "shm_cache.h"
+#include "cache_unpack.h"
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
 enum {
-	TRIES = 200
-}; /* of one read; a slot is odd for three stores, so more than a few means a dead or stopped writer */
+	/* of one read; a slot is odd for three stores, so more than a few means a dead or stopped writer */
+	TRIES = 200,
+	DICTIONARY_TRIES =
+	    4 /* it goes when nothing names it any more, so the next look finds another record */
+};
 
 struct segment {
 	struct region region;
@@ -19,8 +22,9 @@ struct cache {
 	struct region region;
 	struct segment *segments; /* CACHE_SEGMENTS */
 	uint64_t segment_epoch;
-	struct buf scratch; /* one record, during a walk */
-	uint32_t *found;    /* slots of the last probe */
+	struct cache_unpack *unpack;
+	struct buf record, object; /* the one being read; object: during a walk */
+	uint32_t *found;	   /* slots of the last probe */
 	size_t n_found, found_cap;
 };
 
@@ -30,6 +34,7 @@ int cache_open(const char *region_dir, struct cache **ret, struct err *err)
 	c->region.fd = -1;
 	c->region_dir = xstrdup(region_dir);
 	c->segments = xcalloc(CACHE_SEGMENTS, sizeof *c->segments);
+	c->unpack = cache_unpack_new(region_dir);
 	struct region_spec spec = cache_region_spec();
 	_cleanup_(free_ptr) char *path = xasprintf("%s/cache.shm", region_dir);
 	int rc = region_read(path, &spec, &c->region, err);
@@ -57,7 +62,9 @@ void cache_close(struct cache *c)
 	for (size_t i = 0; c->segments && i < CACHE_SEGMENTS; i++)
 		segment_close(&c->segments[i]);
 	region_done(&c->region);
-	buf_done(&c->scratch);
+	cache_unpack_free(c->unpack);
+	buf_done(&c->record);
+	buf_done(&c->object);
 	free(c->segments);
 	free(c->found);
 	free(c->region_dir);
@@ -194,12 +201,9 @@ static bool record_has(const char *r, const struct cache_record *head, const str
 	return false;
 }
 
-/* Appends the whole record if the slot has one that is wanted: 1 yes, 0 no, -EAGAIN not now. out is as before
- * unless 1. */
-static int read_slot(struct cache *c, uint32_t index, const struct wanted *w, struct buf *out,
-		     struct cache_record *ret)
+/* Copies the whole record to c->record if the slot has one that is wanted: 1 yes, 0 no, -EAGAIN not now. */
+static int read_slot(struct cache *c, uint32_t index, const struct wanted *w, struct cache_record *ret)
 {
-	size_t before = out->len;
 	for (int i = 0; i < TRIES; i++) {
 		struct cache_slot *s = slot_at(c, index);
 		if (!s)
@@ -218,6 +222,7 @@ static int read_slot(struct cache *c, uint32_t index, const struct wanted *w, st
 		}
 		const char *r = place_at(c, place);
 		bool found = false, whole = false;
+		buf_reset(&c->record);
 		if (r) {
 			struct cache_record head;
 			memcpy(&head, r, sizeof head);
@@ -225,8 +230,8 @@ static int read_slot(struct cache *c, uint32_t index, const struct wanted *w, st
 			found = whole && record_has(r, &head, w);
 			if (found) {
 				*ret = head;
-				buf_add(out, r, cache_record_fixed(&head) + head.object_len);
-				if (buf_failed(out))
+				buf_add(&c->record, r, cache_record_fixed(&head) + head.stored_len);
+				if (buf_failed(&c->record))
 					return -ENOMEM;
 			}
 		}
@@ -234,7 +239,21 @@ static int read_slot(struct cache *c, uint32_t index, const struct wanted *w, st
 		/* Segments may have been remapped, never cache.shm: s is still good. */
 		if (atomic_load_explicit(&s->seq, memory_order_relaxed) == seq && whole)
 			return found;
-		out->len = before;
+	}
+	return -EAGAIN;
+}
+
+/* The same, and appends the object to out. */
+static int read_object(struct cache *c, uint32_t index, const struct wanted *w, struct buf *out,
+		       struct cache_record *ret)
+{
+	for (int i = 0; i < DICTIONARY_TRIES; i++) {
+		int rc = read_slot(c, index, w, ret);
+		if (rc <= 0)
+			return rc;
+		rc = cache_unpack_object(c->unpack, ret, c->record.data + cache_record_fixed(ret), out);
+		if (rc != -ENOENT)
+			return rc < 0 ? rc : 1;
 	}
 	return -EAGAIN;
 }
@@ -284,6 +303,10 @@ static int not_now(int rc, struct err *err)
 	if (rc == -EAGAIN)
 		return err_set(
 		    err, rc, "an object is being written, or its writer died in the middle: try again later");
+	if (rc == -EPROTO)
+		return err_set(
+		    err, rc,
+		    "an object in the cache is damaged: restart reconciled-watcher to have it made anew");
 	return err_set(err, rc, "the cache cannot be read: %s", strerror(-rc));
 }
 
@@ -300,17 +323,11 @@ int cache_get(struct cache *c, uint32_t table, struct span namespace, struct spa
 		   cache_name_hash(table, namespace, name));
 	struct wanted w = {.table = table, .namespace = &namespace, .name = &name};
 	struct cache_record head = {0};
-	size_t before = out->len;
 	for (size_t i = 0; rc == 0 && i < c->n_found; i++)
-		rc = read_slot(c, c->found[i], &w, out, &head);
+		rc = read_object(c, c->found[i], &w, out, &head);
 	if (rc < 0)
 		return not_now(rc, err);
-	if (rc == 0)
-		return err_set(err, -ENOENT, "not in the cache");
-	memmove(out->data + before, out->data + before + cache_record_fixed(&head), head.object_len);
-	out->len = before + head.object_len;
-	out->data[out->len] = 0;
-	return 0;
+	return rc ? 0 : err_set(err, -ENOENT, "not in the cache");
 }
 
 struct walk {
@@ -323,15 +340,13 @@ struct walk {
 static int walk_slot(struct cache *c, const struct walk *k, uint32_t slot, int *ret_code)
 {
 	struct cache_record head = {0};
-	struct buf *b = &c->scratch;
-	buf_reset(b);
-	int rc = read_slot(c, slot, &k->w, b, &head);
+	buf_reset(&c->object);
+	int rc = read_object(c, slot, &k->w, &c->object, &head);
 	if (rc <= 0)
 		return rc;
-	const char *text = b->data + sizeof head + (size_t)head.owners * 8;
+	const char *text = c->record.data + sizeof head + (size_t)head.owners * 8;
 	struct span namespace = {text, head.namespace_len}, name = {text + head.namespace_len, head.name_len};
-	*ret_code = k->on_object(k->ctx, namespace, name,
-				 (struct span){b->data + cache_record_fixed(&head), head.object_len});
+	*ret_code = k->on_object(k->ctx, namespace, name, buf_span(&c->object));
 	return *ret_code != 0;
 }
 

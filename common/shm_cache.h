@@ -1,13 +1,16 @@
 /* The object cache in shared memory: written by reconciled-watcher alone, mapped read-only by hosts and
  * reconcilectl.
  *
- *   REGION_DIR/cache.shm     header, table directory, slots, indexes, outbox      up to CACHE_MAX_SIZE, grown
- * as needed REGION_DIR/cache-N.seg   records: the objects' bytes and what is looked up by  CACHE_SEGMENT_SIZE
- * each; N never comes twice
+ *   REGION_DIR/cache.shm     header, table directory, slots, indexes, outbox; up to CACHE_MAX_SIZE, grown as needed
+ *   REGION_DIR/cache-N.seg   records: objects and what they are looked up by; up to CACHE_SEGMENT_SIZE each
+ *   REGION_DIR/cache-N.dic   a dictionary that records are packed with; never changed
+ *
+ * N is counted by the header and never comes twice, whichever file it is of.
  *
  *   name index --+
- *                +--> slot {seq, place} --> record {lengths, owners, namespace, name, uid, resourceVersion,
- * object} owner index -+
+ *                +--> slot {seq, place} --> record {lengths, owners, namespace, name, uid, resourceVersion, object}
+ *   owner index -+                             |
+ *                                              +--> dictionary
  *
  * Writing. A record is written whole into unused bytes of a segment, then the slot's seq goes odd, place is
  * switched by one store, and seq goes even. A record is never changed and its bytes are not used again while
@@ -20,6 +23,11 @@
  * found. An index is rebuilt beside the old one and switched by one store of its word, which carries a
  * generation: a reader whose probe found nothing looks at the word again.
  *
+ * Objects are packed one by one (encoding), where it pays, most of them with a dictionary of their table; a reader
+ * unpacks its own copy. A dictionary is whole before a record names it, and its file goes when no slot's record does: a
+ * reader that does not find it reads the slot again. It is made of the table's objects and may outlive them: tables of
+ * Secrets have none.
+ *
  * Only slots and the table directory are the truth. Indexes, free space, and counts are derived from them at
  * the writer's start. */
 #pragma once
@@ -27,7 +35,8 @@
 
 #define CACHE_MAGIC	    UINT64_C(0x314543414352) /* "RCACE1" */
 #define CACHE_SEGMENT_MAGIC UINT64_C(0x31474553)     /* "SEG1" */
-enum { CACHE_LAYOUT_VERSION = 3 };
+#define CACHE_DICTIONARY_MAGIC UINT64_C(0x31434944)  /* "DIC1" */
+enum { CACHE_LAYOUT_VERSION = 4 };
 
 enum {
 	CACHE_TABLES = 512, /* watches; a table id is index | generation << CACHE_TABLE_BITS */
@@ -39,13 +48,14 @@ enum {
 	CACHE_EXTENTS = 1024,
 	CACHE_AREAS = 128,
 	CACHE_UNIT = 16, /* offsets and lengths in segments are multiples of this */
+	CACHE_DICTIONARY_MAX = 32 << 10,
 	CACHE_OUTBOX_TEXT = 416,
 	CACHE_OUTBOX_EVENTS = 4,
 };
 #define CACHE_SEGMENT_SIZE (UINT64_C(64) << 20)
 #define CACHE_MAX_SIZE	   (UINT64_C(4) << 30)
 #define CACHE_SLOTS	   ((uint32_t)CACHE_EXTENTS * (uint32_t)CACHE_EXTENT_SLOTS)
-#define CACHE_OBJECT_MAX   (UINT64_C(32) << 20) /* bytes of one record; etcd's own default is 1.5 MiB */
+#define CACHE_OBJECT_MAX   (UINT64_C(32) << 20) /* bytes of one object; etcd's own default is 1.5 MiB */
 
 /* One watch. state: 0 free, else generation << 2 | CACHE_TABLE_SYNCED | CACHE_TABLE_USED, stored after
  * name. */
@@ -78,14 +88,24 @@ struct cache_slot {
 };
 
 /* What a slot's place points at, at a multiple of CACHE_UNIT. Then: uint64_t owner hashes[owners]; namespace,
- * name, uid, resourceVersion; the object. */
+ * name, uid, resourceVersion; the object as encoding says, in stored_len bytes. */
 struct cache_record {
 	uint32_t check; /* of everything up to the object, this field as 0 */
 	uint32_t table;
-	uint32_t object_len;
-	uint16_t owners, namespace_len, name_len, uid_len, version_len;
-	uint8_t encoding; /* 0: as it is */
-	uint8_t reserved[9];
+	uint32_t object_len; /* unpacked */
+	uint32_t stored_len;
+	uint32_t dictionary; /* N of cache-N.dic; 0: none */
+	uint16_t owners, uid_len, version_len;
+	uint8_t namespace_len, name_len;
+	uint8_t encoding; /* enum cache_encoding */
+	uint8_t reserved[3];
+};
+enum cache_encoding { CACHE_AS_IT_IS, CACHE_ZSTD };
+
+/* At REGION_PAGE of cache-N.dic; then the dictionary. */
+struct cache_dictionary {
+	uint64_t check; /* of its bytes */
+	uint32_t table, length;
 };
 
 /* The event of a stream of a table: a resourceVersion is a number here. */
@@ -151,7 +171,9 @@ struct cache_header {				  /* at REGION_PAGE */
 };
 #define CACHE_HEADER_SIZE ((sizeof(struct cache_header) + REGION_PAGE - 1) / REGION_PAGE * REGION_PAGE)
 
-_Static_assert(sizeof(struct cache_slot) == 32 && sizeof(struct cache_record) == 32, "shared layout");
+_Static_assert(sizeof(struct cache_slot) == 32 && sizeof(struct cache_record) == 32 &&
+		   NAME_MAX_LEN <= UINT8_MAX && NAMESPACE_MAX_LEN <= UINT8_MAX,
+	       "shared layout");
 _Static_assert(sizeof(struct cache_outbox_entry) == 512, "shared layout");
 
 /* ---- place: bits 0-21 offset, 22-43 length, both in units; 44-55 segment; never 0, as length is not ---- */
@@ -249,7 +271,7 @@ static inline uint64_t cache_record_fixed(const struct cache_record *r) /* bytes
 }
 static inline uint64_t cache_record_size(const struct cache_record *r)
 {
-	return (cache_record_fixed(r) + r->object_len + CACHE_UNIT - 1) / CACHE_UNIT * CACHE_UNIT;
+	return (cache_record_fixed(r) + r->stored_len + CACHE_UNIT - 1) / CACHE_UNIT * CACHE_UNIT;
 }
 
 /* ---- what region.h wants ---- */
@@ -267,6 +289,8 @@ static inline struct region_spec cache_region_spec(void)
 				 offsetof(struct cache_header, lead),
 				 sizeof(struct cache_lead),
 				 offsetof(struct cache_table, name),
+				 offsetof(struct cache_record, encoding),
+				 sizeof(struct cache_dictionary),
 				 CACHE_UNIT,
 				 CACHE_TABLE_BITS};
 	return (struct region_spec){.magic = CACHE_MAGIC,
@@ -282,5 +306,12 @@ static inline struct region_spec cache_segment_spec(void)
 	s.magic = CACHE_SEGMENT_MAGIC;
 	s.max_size = CACHE_SEGMENT_SIZE;
 	s.initial_size = REGION_PAGE;
+	return s;
+}
+static inline struct region_spec cache_dictionary_spec(void)
+{
+	struct region_spec s = cache_region_spec();
+	s.magic = CACHE_DICTIONARY_MAGIC;
+	s.max_size = s.initial_size = REGION_PAGE + (sizeof(struct cache_dictionary) + CACHE_DICTIONARY_MAX + REGION_PAGE - 1) / REGION_PAGE * REGION_PAGE;
 	return s;
 }

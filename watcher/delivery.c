@@ -131,6 +131,7 @@ static void collect(struct watcher *w, struct controller *c, struct keys *out)
 {
 	struct store_view v;
 	struct object o;
+	struct span json;
 	for (uint32_t looked = 0; c->sweep.sub < c->n_subs && looked < SWEEP_SLOTS; looked++) {
 		struct sub *s = &c->subs[c->sweep.sub];
 		if (has_nothing(w, s) || c->sweep.slot >= store_slots(w->store)) {
@@ -140,7 +141,8 @@ static void collect(struct watcher *w, struct controller *c, struct keys *out)
 		}
 		buf_reset(&w->text_before);
 		if (store_at(w->store, c->sweep.slot, &v) && v.table == s->informer->table &&
-		    object_read(v.json, &w->text_before, &o, NULL) == 0) {
+		    store_json(w->store, v.slot, &json) == 0 &&
+		    object_read(json, &w->text_before, &o, NULL) == 0) {
 			size_t before = out->count;
 			sub_keys_of_create(s, &o, out);
 			if (out->all && before) { /* it does not fit any more: it begins the next batch */

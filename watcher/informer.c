@@ -156,8 +156,10 @@ static int announce(struct informer *i, const struct change *c, struct err *err)
 
 static bool read_cached(struct watcher *w, const struct store_view *v, struct object *ret)
 {
+	struct span json;
 	buf_reset(&w->text_before);
-	return object_read(v->json, &w->text_before, ret, NULL) == 0;
+	return store_json(w->store, v->slot, &json) == 0 &&
+	       object_read(json, &w->text_before, ret, NULL) == 0;
 }
 
 static int store_changed(struct informer *i, const struct object *o, uint32_t epoch, struct err *err)

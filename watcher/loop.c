@@ -52,6 +52,7 @@ static void tell_readiness(const struct watcher *w, struct readiness *told)
 static int64_t next_due(const struct watcher *w)
 {
 	int64_t due = MIN(MIN(broker_due_ns(w->broker), delivery_due_ns(w)), campaign_due_ns(w));
+	due = w->store_busy ? 0 : due;
 	for (size_t i = 0; i < w->n_informers; i++)
 		for (size_t n = 0; n < w->informers[i]->n_streams; n++) {
 			const struct stream *s = &w->informers[i]->streams[n];
@@ -70,6 +71,7 @@ static void act(struct watcher *w)
 	broker_run(w->broker, now);
 	delivery_run(w, now);
 	progress_run(w, now);
+	w->store_busy = store_work(w->store);
 }
 
 static void wait_for(struct watcher *w, struct pollfd *fds, size_t n, int64_t until_ns)

@@ -1,6 +1,8 @@
 #include "store_internal.h"
 #include <stdio.h>
 
+enum { WORK_BYTES = 1 << 20 };
+
 /* ---- tables ---- */
 
 struct cache_table *store_table_entry(struct store *s, uint32_t table)
@@ -140,27 +142,29 @@ static size_t owner_count(const struct object *o)
 	return n;
 }
 
-static int record_head(uint32_t table, const struct object *o, struct span json, struct cache_record *ret,
-		       struct err *err)
+/* Packs; *ret_stored is what goes into the record. */
+static int record_head(struct store *s, uint32_t table, const struct object *o, struct span json,
+		       struct cache_record *ret, struct span *ret_stored, struct err *err)
 {
 	size_t owners = owner_count(o);
-	if (owners > UINT16_MAX || o->uid.len > UINT16_MAX || o->version.len > UINT16_MAX ||
-	    json.len > CACHE_OBJECT_MAX)
+	if (owners > UINT16_MAX || o->namespace.len > NAMESPACE_MAX_LEN || o->name.len > NAME_MAX_LEN ||
+	    o->uid.len > UINT16_MAX || o->version.len > UINT16_MAX || json.len > CACHE_OBJECT_MAX)
 		return err_set(
 		    err, -EMSGSIZE,
 		    "an object of %zu bytes with %zu owners is too large for the cache (at most %llu bytes)",
 		    json.len, owners, (unsigned long long)CACHE_OBJECT_MAX);
 	*ret = (struct cache_record){.table = table,
-				     .object_len = (uint32_t)json.len,
 				     .owners = (uint16_t)owners,
-				     .namespace_len = (uint16_t)o->namespace.len,
-				     .name_len = (uint16_t)o->name.len,
+				     .namespace_len = (uint8_t)o->namespace.len,
+				     .name_len = (uint8_t)o->name.len,
 				     .uid_len = (uint16_t)o->uid.len,
 				     .version_len = (uint16_t)o->version.len};
+	*ret_stored = store_pack(s, table, json, ret);
 	return 0;
 }
 
-static void record_write(char *at, const struct cache_record *head, const struct object *o, struct span json)
+static void record_write(char *at, const struct cache_record *head, const struct object *o,
+			 struct span stored)
 {
 	struct cache_record *r = (struct cache_record *)(void *)at;
 	*r = *head;
@@ -172,7 +176,7 @@ static void record_write(char *at, const struct cache_record *head, const struct
 		memcpy(at, &owner, 8);
 		at += 8;
 	}
-	const struct span texts[] = {o->namespace, o->name, o->uid, o->version, json};
+	const struct span texts[] = {o->namespace, o->name, o->uid, o->version, stored};
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		memcpy(at, texts[i].at, texts[i].len);
 		at += texts[i].len;
@@ -189,8 +193,7 @@ static void view(const struct store *s, uint32_t slot, uint64_t place, struct st
 	ret->namespace = (struct span){t, r->namespace_len};
 	ret->name = (struct span){t += r->namespace_len, r->name_len};
 	ret->uid = (struct span){t += r->name_len, r->uid_len};
-	ret->version = (struct span){t += r->uid_len, r->version_len};
-	ret->json = (struct span){t + r->version_len, r->object_len};
+	ret->version = (struct span){t + r->uid_len, r->version_len};
 }
 
 /* ---- objects ---- */
@@ -269,13 +272,21 @@ static int reserve(struct store *s, const struct cache_record *head, bool is_new
 	return rc;
 }
 
+/* Each change pays for twice what it may have left behind, so that the mover keeps up with whoever never waits. */
+static void after_change(struct store *s, uint64_t bytes)
+{
+	if (!store_pack_learn(s))
+		store_move(s, 2 * bytes);
+}
+
 int store_put(struct store *s, uint32_t table, const struct object *o, struct span json, uint32_t *ret_slot,
 	      struct err *err)
 {
 	struct cache_record head = {0};
+	struct span stored = {0};
 	uint32_t index = 0;
 	bool is_new = !find(s, table, o->namespace, o->name, &index);
-	int rc = record_head(table, o, json, &head, err);
+	int rc = record_head(s, table, o, json, &head, &stored, err);
 	if (rc == 0)
 		rc = reserve(s, &head, is_new, err);
 	uint64_t place = 0, old = 0;
@@ -284,7 +295,7 @@ int store_put(struct store *s, uint32_t table, const struct object *o, struct sp
 		rc = store_space_take(s, cache_record_size(&head), &place, &at, err);
 	if (rc != 0)
 		return rc;
-	record_write(at, &head, o, json);
+	record_write(at, &head, o, stored);
 	if (is_new)
 		index = s->free_slots[--s->n_free];
 	struct cache_slot *slot = store_slot(s, index);
@@ -303,9 +314,11 @@ int store_put(struct store *s, uint32_t table, const struct object *o, struct sp
 		store_index_add(s, STORE_INDEX_NAME, slot->hash, index);
 	index_owners(s, index, now, before, true);
 	index_owners(s, index, before, now, false);
+	store_pack_stored(s, now, before);
 	if (old)
 		store_space_give(s, old);
 	*ret_slot = index;
+	after_change(s, cache_record_size(&head));
 	return 0;
 }
 
@@ -323,7 +336,25 @@ void store_delete(struct store *s, uint32_t index)
 		atomic_fetch_sub_explicit(&store_table_entry(s, slot->table)->objects, 1,
 					  memory_order_relaxed);
 	s->free_slots[s->n_free++] = index;
+	uint64_t length = cache_place_length(place);
+	store_pack_gone(s, store_record(s, place));
 	store_space_give(s, place);
+	after_change(s, length);
+}
+
+bool store_work(struct store *s)
+{
+	return store_pack_learn(s) || store_move(s, WORK_BYTES);
+}
+
+int store_json(struct store *s, uint32_t slot, struct span *ret)
+{
+	buf_reset(&s->json);
+	int rc = store_unpack(s, atomic_load_explicit(&store_slot(s, slot)->place, memory_order_relaxed),
+			      &s->json);
+	if (rc == 0)
+		*ret = buf_span(&s->json);
+	return rc;
 }
 
 void store_usage(const struct store *s, struct store_usage *ret)
@@ -334,6 +365,8 @@ void store_usage(const struct store *s, struct store_usage *ret)
 			ret->segments++;
 			ret->live += s->segments[i].live;
 		}
+	for (uint32_t i = 0; i < CACHE_TABLES; i++)
+		ret->unpacked += s->packing[i].bytes;
 }
 
 /* ---- controllers ---- */

@@ -1,7 +1,7 @@
 /* The writer of the object cache (common/shm_cache.h): tables, slots, records, indexes, within a budget.
  *
  * One handle per process, one thread. Views (struct store_view) point into the shared segments and are good
- * until the next store_put, store_delete, or store_table_drop: space is compacted then. */
+ * until the next store_put, store_delete, store_work or store_tables_keep: space is compacted then. */
 #pragma once
 #include "object.h"
 #include "shm_cache.h"
@@ -35,19 +35,25 @@ void store_tables_keep(struct store *s, bool (*keep)(void *ctx, uint32_t table),
 
 struct store_view {
 	uint32_t slot, table;
-	struct span namespace, name, uid, version, json;
+	struct span namespace, name, uid, version;
 };
 bool store_find(struct store *s, uint32_t table, struct span namespace, struct span name,
 		struct store_view *ret);
 /* Slots are numbered from 0 below store_slots(). False: it is empty. */
 bool store_at(struct store *s, uint32_t slot, struct store_view *ret);
 uint32_t store_slots(const struct store *s);
+/* The object of a slot that is not empty, good until the next call of this or of what ends views. -EPROTO: it is damaged;
+ * -ENOMEM. */
+int store_json(struct store *s, uint32_t slot, struct span *ret);
 /* Stores the object under its names in the table; json is what is kept of it (o's spans may lie elsewhere).
  * -ENOSPC: the budget or the file system is full; -EMSGSIZE: above CACHE_OBJECT_MAX. Then the old contents
  * stay. */
 int store_put(struct store *s, uint32_t table, const struct object *o, struct span json, uint32_t *ret_slot,
 	      struct err *err);
 void store_delete(struct store *s, uint32_t slot);
+/* Does a part of what puts and deletes leave behind (compaction, packing anew), in about a millisecond; now and then it trains a
+ * dictionary, in a tenth of a second. False: there is nothing to do. */
+bool store_work(struct store *s);
 
 /* A number of the caller's per slot, not shared and 0 after a start: the list that saw it last. New objects
  * have 0. */
@@ -56,6 +62,7 @@ uint32_t *store_mark(struct store *s, uint32_t slot);
 struct store_usage {
 	uint64_t budget, allocated; /* bytes */
 	uint64_t live;		    /* bytes of records in use */
+	uint64_t unpacked;	    /* bytes of the objects in them */
 	uint32_t objects, segments;
 };
 void store_usage(const struct store *s, struct store_usage *ret);

@@ -1,6 +1,8 @@
 /* Shared by the files of the store: store.c (tables and objects), store_open.c (start and repair),
- * store_space.c (segments), store_index.c (the shared indexes). Nobody else includes it. */
+ * store_space.c (segments), store_move.c (compaction), store_pack.c (how objects are packed), store_index.c (the
+ * shared indexes). Nobody else includes it. */
 #pragma once
+#include "cache_unpack.h"
 #include "store.h"
 
 struct store_segment {
@@ -19,6 +21,28 @@ struct store_index_state {
 	uint64_t live;
 };
 
+/* How a table's objects are packed: store_pack.c. */
+struct store_window {
+	uint32_t n;
+	uint64_t in, out;
+};
+struct store_packing {
+	uint32_t table;
+	uint32_t dictionary; /* N, of what comes in now; 0: none */
+	struct compress_dictionary *ready;
+	uint64_t used; /* the turn of its last use */
+	bool learns, worse;
+	uint64_t bytes;	    /* of the objects of the table, unpacked */
+	uint64_t train_at;  /* so many of them, for the first dictionary */
+	uint64_t since;	    /* objects that came in since the last training */
+	uint64_t first_out; /* bytes that a thousand became in the first window; 0: it is not over */
+	struct store_window window;
+};
+struct store_dictionary {
+	uint32_t file, table;
+	uint32_t uses; /* slots whose records name it */
+};
+
 struct store {
 	char *region_dir;
 	struct region region;
@@ -34,7 +58,21 @@ struct store {
 	uint32_t *marks;
 	uint32_t objects;
 	bool moving; /* the reserve may be used */
-	bool stuck;  /* there was no room to empty a segment: not tried again until one has gone */
+	/* the mover's round over all slots: store_move.c */
+	uint32_t at;
+	uint32_t victim;   /* the segment that is being emptied; CACHE_SEGMENTS: none */
+	bool round, again; /* one is under way; another one must follow */
+	bool sparse;	   /* there may be a segment that is worth emptying */
+	bool stuck;	   /* there was no room: not tried again until a segment has gone */
+	/* packing: store_pack.c */
+	struct compress *compress;
+	struct cache_unpack *unpack;
+	struct buf packed, json;
+	struct store_packing *packing; /* CACHE_TABLES */
+	struct store_packing *learn;   /* is to be trained for; NULL: none */
+	struct store_dictionary *dictionaries;
+	size_t n_dictionaries;
+	uint64_t turn;
 };
 
 static inline struct cache_header *store_header(const struct store *s)
@@ -65,6 +103,10 @@ static inline bool store_record_has_owner(const struct cache_record *r, size_t b
 			return true;
 	return false;
 }
+static inline bool store_segment_sparse(const struct store_segment *g)
+{
+	return g->file && g->live < (g->used - REGION_PAGE) / 2;
+}
 /* An owner that is named twice stands in the index once. */
 static inline bool store_record_owner_is_first(const struct cache_record *r, size_t i)
 {
@@ -76,7 +118,37 @@ uint32_t store_record_check(const struct cache_record *r);
 int store_more_slots(struct store *s, struct err *err);
 void store_slot_switch(struct cache_slot *slot, uint64_t place);
 
+/* store_pack.c */
+/* How json is to be stored in this table: sets head's lengths, encoding and dictionary. The text is json, or good until
+ * the next call. */
+struct span store_pack(struct store *s, uint32_t table, struct span json, struct cache_record *head);
+int store_unpack(struct store *s, uint64_t place, struct buf *out); /* appends */
+/* Counts: a slot names this record now, instead of before (may be NULL); or none any more. before's bytes are read. */
+void store_pack_stored(struct store *s, const struct cache_record *now, const struct cache_record *before);
+void store_pack_gone(struct store *s, const struct cache_record *r);
+bool store_pack_is_old(struct store *s,
+		       const struct cache_record *r); /* would be packed with another dictionary now */
+bool store_pack_learn(struct store *s);		      /* trains what is due; false: nothing was */
+void store_pack_done(struct store *s);
+int store_pack_found(
+    struct store *s,
+    const struct cache_record *r); /* at a start; -EPROTO: its dictionary is missing or damaged */
+bool store_dictionary_known(const struct store *s, uint32_t file);
+void store_dictionary_count(struct store *s, uint32_t file, int uses);
+void store_dictionary_drop(struct store *s, uint32_t file); /* if nothing names it */
+const char *store_dictionary_missing(const struct store *s);
+
+/* store_move.c */
+void store_move_again(struct store *s); /* another round: there is something to pack anew */
+/* Goes on by about so many bytes of records; false: there is nothing to do. */
+bool store_move(struct store *s, uint64_t bytes);
+/* Empties the segment at once, as far as there is room, and unlinks it. */
+int store_move_all(struct store *s, uint32_t segment);
+
 /* store_space.c */
+uint64_t store_limit(const struct store *s); /* of `allocated`, now */
+int store_take(struct store *s, uint64_t length, uint64_t *ret_place,
+	       char **ret_at); /* without moving others */
 /* Bytes of cache.shm: after the end, within the budget. */
 int store_grow_main(struct store *s, uint64_t size, struct err *err);
 /* Room for a record of `length` bytes (a multiple of CACHE_UNIT); *ret_at is where to write it. May move

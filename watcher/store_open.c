@@ -1,6 +1,7 @@
 /* The start of the store: take over what a previous watcher left, or begin with nothing. Slots and the table
  * directory are the truth; everything else is derived from them here, and anything that does not fit together
  * makes the whole cache untrusted. */
+#include "compress.h"
 #include "store_internal.h"
 #include <dirent.h>
 #include <stdio.h>
@@ -16,12 +17,13 @@ static void forget(struct store *s)
 			region_done(&s->segments[i].region);
 	memset(s->segments, 0, CACHE_SEGMENTS * sizeof *s->segments);
 	region_done(&s->region);
+	store_pack_done(s);
 	free(s->free_slots);
 	free(s->marks);
 	s->free_slots = s->marks = NULL;
 	s->n_free = s->slots = s->objects = 0;
 	s->allocated = 0;
-	s->open = CACHE_SEGMENTS;
+	s->open = s->victim = CACHE_SEGMENTS;
 	memset(s->index, 0, sizeof s->index);
 }
 
@@ -97,7 +99,8 @@ static bool record_sane(const struct store *s, uint64_t place)
 	    offset + length > region_header(&g->region)->allocated)
 		return false;
 	const struct cache_record *r = store_record(s, place);
-	return cache_record_size(r) == length && store_record_check(r) == r->check;
+	return r->object_len <= CACHE_OBJECT_MAX && cache_record_size(r) == length &&
+	       store_record_check(r) == r->check;
 }
 
 static int attach_segments(struct store *s, struct err *why)
@@ -141,6 +144,8 @@ static int take_slot(struct store *s, uint32_t i, struct err *why)
 		return 0;
 	}
 	const struct cache_record *r = store_record(s, place);
+	if (store_pack_found(s, r) < 0)
+		return err_set(why, -EPROTO, "cache-%u.dic is missing or damaged", r->dictionary);
 	struct store_segment *g = &s->segments[cache_place_segment(place)];
 	const char *text = (const char *)(r + 1) + (size_t)r->owners * 8;
 	slot->table = r->table;
@@ -200,7 +205,7 @@ static int recover(struct store *s, struct err *why)
 
 /* ---- a new one ---- */
 
-/* Segments that no directory names: of an untrusted cache, or of a writer killed between making one and
+/* Segments and dictionaries that nothing names: of an untrusted cache, or of a writer killed between making one and
  * naming it. */
 static void unlink_strays(const struct store *s)
 {
@@ -209,11 +214,14 @@ static void unlink_strays(const struct store *s)
 		return;
 	for (struct dirent *e; (e = readdir(d));) {
 		unsigned long long file;
-		int end = 0;
-		if (sscanf(e->d_name, "cache-%llu.seg%n", &file, &end) != 1 || !end || e->d_name[end])
-			continue;
-		bool named = false;
-		for (uint32_t i = 0; i < CACHE_SEGMENTS && !named; i++)
+		int end = 0, dictionary = 0;
+		if (sscanf(e->d_name, "cache-%llu.seg%n", &file, &end) != 1 || !end || e->d_name[end]) {
+			if (sscanf(e->d_name, "cache-%llu.dic%n", &file, &dictionary) != 1 || !dictionary ||
+			    e->d_name[dictionary])
+				continue;
+		}
+		bool named = dictionary && file <= UINT32_MAX && store_dictionary_known(s, (uint32_t)file);
+		for (uint32_t i = 0; i < CACHE_SEGMENTS && !named && !dictionary; i++)
 			named = s->segments[i].file == file;
 		if (!named)
 			unlinkat(dirfd(d), e->d_name, 0);
@@ -227,7 +235,8 @@ static int begin(struct store *s, struct err *err)
 	uint64_t entries = MIN(MAX(s->budget / 16 / sizeof(struct cache_outbox_entry), (uint64_t)OUTBOX_MIN),
 			       (uint64_t)OUTBOX_MAX);
 	uint64_t offset = region_header(&s->region)->allocated;
-	atomic_store(&h->next_segment, 1);
+	/* Numbers of a cache that was here before do not come again: somebody may still read it. */
+	atomic_store(&h->next_segment, (uint64_t)(clock_boottime_ns() / NS_PER_MS) % INT32_MAX + 1);
 	int rc = store_grow_main(s, offset + entries * sizeof(struct cache_outbox_entry), err);
 	if (rc < 0)
 		return rc;
@@ -282,7 +291,10 @@ int store_open(const char *region_dir, uint64_t budget, struct store **ret, bool
 	s->budget = budget;
 	s->segment_cap = MIN(CACHE_SEGMENT_SIZE, budget / 8 / REGION_PAGE * REGION_PAGE);
 	s->segments = xcalloc(CACHE_SEGMENTS, sizeof *s->segments);
-	s->open = CACHE_SEGMENTS;
+	s->packing = xcalloc(CACHE_TABLES, sizeof *s->packing);
+	s->compress = compress_new();
+	s->unpack = cache_unpack_new(region_dir);
+	s->open = s->victim = CACHE_SEGMENTS;
 	why->text[0] = 0;
 	enum region_state state;
 	int rc = open_region(s, &state, why, err);
@@ -314,6 +326,11 @@ void store_close(struct store *s)
 	if (!s)
 		return;
 	forget(s);
+	compress_free(s->compress);
+	cache_unpack_free(s->unpack);
+	buf_done(&s->packed);
+	buf_done(&s->json);
+	free(s->packing);
 	free(s->segments);
 	free(s->region_dir);
 	free(s);
@@ -331,5 +348,5 @@ const char *store_missing(const struct store *s)
 	for (uint32_t i = 0; i < CACHE_SEGMENTS; i++)
 		if (s->segments[i].file && !region_in_place(&s->segments[i].region))
 			return s->segments[i].region.path;
-	return NULL;
+	return store_dictionary_missing(s);
 }

@@ -1,7 +1,7 @@
 /* Segments: bytes for records. A record goes where the open segment ends. What is freed is only counted; a
- * segment that holds less than half is emptied into the open one and unlinked, so garbage never exceeds the
- * live bytes by more than a segment. When the budget is reached, the segment with most garbage is emptied,
- * for which one segment's worth of the budget is kept in reserve. */
+ * segment that holds less than half is emptied into the open one bit by bit (store_move.c) and unlinked, so garbage
+ * hardly exceeds the live bytes. When the budget is reached, the segment with most garbage is emptied at once, for
+ * which one segment's worth of the budget is kept in reserve. */
 #include "store_internal.h"
 #include <stdio.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 enum { GROW_MIN = 64 << 10, GROW_MAX = 4 << 20 };
 #define SEGMENT_CAP_MIN (UINT64_C(256) << 10)
 
-static uint64_t limit(const struct store *s)
+uint64_t store_limit(const struct store *s)
 {
 	return s->moving ? s->budget : s->budget - MIN(s->budget, s->segment_cap);
 }
@@ -35,7 +35,7 @@ static int grow(struct store *s, struct region *r, uint64_t size)
 	uint64_t before = region_header(r)->allocated;
 	if (size <= before)
 		return 0;
-	if (s->allocated + (size - before) > limit(s))
+	if (s->allocated + (size - before) > store_limit(s))
 		return -EDQUOT;
 	int rc = region_grow(r, size);
 	s->allocated += region_header(r)->allocated - before;
@@ -83,6 +83,8 @@ void store_segment_drop(struct store *s, uint32_t index)
 	region_done(&g->region);
 	*g = (struct store_segment){0};
 	s->stuck = false;
+	if (s->victim == index)
+		s->victim = CACHE_SEGMENTS;
 	if (s->open == index)
 		s->open = CACHE_SEGMENTS;
 }
@@ -96,7 +98,7 @@ static int segment_new(struct store *s, uint64_t length)
 		index++;
 	if (index == CACHE_SEGMENTS)
 		return -ENFILE;
-	if (s->allocated + REGION_PAGE + length > limit(s))
+	if (s->allocated + REGION_PAGE + length > store_limit(s))
 		return -EDQUOT;
 	/* The number is used up before the file exists: a file of a killed writer is never taken for a new
 	 * one. */
@@ -107,6 +109,7 @@ static int segment_new(struct store *s, uint64_t length)
 	s->segments[index].cap = MAX(s->segment_cap, REGION_PAGE + length);
 	atomic_store_explicit(&h->segment_file[index], file, memory_order_release);
 	s->open = index;
+	s->sparse = true; /* the one before may be */
 	return 0;
 }
 
@@ -125,7 +128,7 @@ static int segment_room(struct store *s, uint64_t length)
 	return rc == -EDQUOT || rc == -ENOSPC ? grow(s, &g->region, page_end) : rc;
 }
 
-static int take(struct store *s, uint64_t length, uint64_t *ret_place, char **ret_at)
+int store_take(struct store *s, uint64_t length, uint64_t *ret_place, char **ret_at)
 {
 	if (s->open == CACHE_SEGMENTS || s->segments[s->open].used + length > s->segments[s->open].cap) {
 		int rc = segment_new(s, length);
@@ -143,34 +146,6 @@ static int take(struct store *s, uint64_t length, uint64_t *ret_place, char **re
 	/* Whoever still copies what lay here before finds the sequence of its slot changed. */
 	atomic_thread_fence(memory_order_release);
 	return 0;
-}
-
-/* Moves what lives in the segment to the open one and unlinks it. Stops where there is no room: what is moved
- * is moved. */
-static int empty_segment(struct store *s, uint32_t index)
-{
-	if (s->open == index)
-		s->open = CACHE_SEGMENTS;
-	s->moving = true;
-	int rc = 0;
-	for (uint32_t i = 0; i < s->slots && s->segments[index].live && rc == 0; i++) {
-		struct cache_slot *slot = store_slot(s, i);
-		uint64_t place = atomic_load_explicit(&slot->place, memory_order_relaxed), to;
-		if (!place || cache_place_segment(place) != index)
-			continue;
-		char *at;
-		uint64_t length = cache_place_length(place);
-		rc = take(s, length, &to, &at);
-		if (rc < 0)
-			break;
-		memcpy(at, store_record(s, place), length);
-		store_slot_switch(slot, to);
-		s->segments[index].live -= length;
-	}
-	s->moving = false;
-	if (!s->segments[index].live)
-		store_segment_drop(s, index);
-	return rc;
 }
 
 /* Where most can be had back: enough for this record and a thirty-second part of a segment, or the copying
@@ -193,11 +168,11 @@ static uint32_t worst_segment(const struct store *s, uint64_t length)
 int store_space_take(struct store *s, uint64_t length, uint64_t *ret_place, char **ret_at, struct err *err)
 {
 	for (;;) {
-		int rc = take(s, length, ret_place, ret_at);
+		int rc = store_take(s, length, ret_place, ret_at);
 		if (rc != -EDQUOT && rc != -ENOSPC)
 			return rc < 0 ? refuse(s, rc, length, err) : 0;
 		uint32_t worst = worst_segment(s, length);
-		if (worst == CACHE_SEGMENTS || empty_segment(s, worst) < 0)
+		if (worst == CACHE_SEGMENTS || store_move_all(s, worst) < 0)
 			return refuse(s, rc, length, err);
 	}
 }
@@ -212,7 +187,7 @@ void store_space_give(struct store *s, uint64_t place)
 			g->used = REGION_PAGE; /* nothing names its bytes: from the start again */
 	} else if (!g->live) {
 		store_segment_drop(s, index);
-	} else if (g->live < (g->used - REGION_PAGE) / 2 && !s->stuck) {
-		s->stuck = empty_segment(s, index) < 0;
+	} else if (store_segment_sparse(g)) {
+		s->sparse = true;
 	}
 }

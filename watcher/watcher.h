@@ -137,6 +137,7 @@ struct watcher {
 	uint32_t last_epoch;
 	int64_t acted_ns; /* the time that the loop's last round went by */
 	bool stopping;
+	bool store_busy;      /* it has more to tidy up */
 	bool progress_wanted; /* the broker has no PROGRESS to answer */
 	bool awaited;	      /* by a stream's progress */
 	struct keys keys;     /* scratch of one event */

@@ -8,6 +8,7 @@ POST /control with one JSON object:
 
   {"op": "put", "kind": K, "namespace": N, "name": X, ...}    more members go into the object; "uid": another uid
   {"op": "put", "count": 1000, ...}                           X0, X1, ...
+  {"op": "put", "noise": 20000, ...}                          with so many bytes that nothing packs, as base64
   {"op": "delete", "kind": K, "namespace": N, "name": X}
   {"op": "fail", "kind": K, "verb": "list"|"watch"|"discover"|"page2", "status": S, "times": T, "retryAfter": R, "retryDate": R}
                                  S: an HTTP status, or "html", "empty", "object" (200 with nonsense), "close" (no answer)
@@ -19,9 +20,11 @@ POST /control with one JSON object:
   {"op": "serve", "kind": K, "served": true|false, "elsewhere": V}    V: the version that discovery has it under instead
   {"op": "log"}                                               answers with the requests since the last one
 """
+import base64
 import http.server
 import json
 import os
+import random
 import socket
 import sys
 import threading
@@ -66,7 +69,9 @@ def put(c):
     meta["uid"] = c.get("uid", old["metadata"]["uid"] if old else "uid-%s-%s" % (space, name))
     meta["managedFields"] = [{"manager": "test", "operation": "Update"}]
     obj = {"apiVersion": GROUP[kind], "kind": kind, "metadata": meta}
-    obj.update({k: v for k, v in c.items() if k not in ("op", "kind", "namespace", "name", "uid", "metadata", "count")})
+    obj.update({k: v for k, v in c.items() if k not in ("op", "kind", "namespace", "name", "uid", "metadata", "count", "noise")})
+    if "noise" in c:
+        obj["data"] = {"noise": base64.b64encode(random.Random(c["name"]).randbytes(c["noise"])).decode()}
     objects[kind][(space, name)] = obj
     change(kind, "MODIFIED" if old else "ADDED", obj)
 

@@ -32,7 +32,7 @@ sources common $programs | grep -v '^workers/sdk/' | xargs grep -nE '#include <r
 sources examples | xargs grep -nE '#include "' | bad "an example includes what a user does not have"
 
 # One file for each third-party header (tests and examples apart), and no header that is not known here.
-for h in nng/ msgpack curl/ cjson/ yaml.h openssl/evp.h openssl/ssl.h openssl/x509v3.h openssl/pem.h systemd/sd-daemon.h systemd/sd-journal.h \
+for h in nng/ msgpack curl/ cjson/ yaml.h openssl/evp.h openssl/ssl.h openssl/x509v3.h openssl/pem.h zstd.h zdict.h systemd/sd-daemon.h systemd/sd-journal.h \
 	seccomp.h xxhash.h microhttpd.h gnutls/gnutls.h gnutls/x509.h gnutls/crypto.h; do
 	files=$(sources common $programs | xargs grep -lE "#include <$h" | sort -u)
 	[ "$(echo "$files" | wc -w)" -le 1 ] || echo "$files" | bad "<$h...> is included by more than one file"
