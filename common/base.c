@@ -135,6 +135,58 @@ char *format_rfc3339(int64_t unix_seconds, char buf[21])
 	return buf;
 }
 
+/* The number that n digits make, or -1. */
+static int digits(const char *at, int n)
+{
+	int value = 0;
+	for (; n; n--, at++) {
+		if (*at < '0' || *at > '9')
+			return -1;
+		value = value * 10 + (*at - '0');
+	}
+	return value;
+}
+
+int parse_rfc3339(struct span text, int64_t *ret_unix_seconds)
+{
+	static const int month_days[] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+	char t[48];
+	if (text.len < 20 || text.len >= sizeof t)
+		return -EINVAL;
+	memcpy(t, text.at, text.len);
+	t[text.len] = 0;
+	if (t[4] != '-' || t[7] != '-' || (t[10] | 0x20) != 't' || t[13] != ':' || t[16] != ':')
+		return -EINVAL;
+	struct tm tm = {.tm_year = digits(t, 4) - 1900,
+			.tm_mon = digits(t + 5, 2) - 1,
+			.tm_mday = digits(t + 8, 2),
+			.tm_hour = digits(t + 11, 2),
+			.tm_min = digits(t + 14, 2),
+			.tm_sec = digits(t + 17, 2)};
+	if (tm.tm_year < -1900 || tm.tm_mon < 0 || tm.tm_mon > 11 || tm.tm_mday < 1 ||
+	    tm.tm_mday > month_days[tm.tm_mon] || tm.tm_hour < 0 || tm.tm_hour > 23 || tm.tm_min < 0 ||
+	    tm.tm_min > 59 || tm.tm_sec < 0 || tm.tm_sec > 60)
+		return -EINVAL;
+	const char *zone = t + 19;
+	if (*zone == '.' && (zone[1] < '0' || zone[1] > '9'))
+		return -EINVAL;
+	if (*zone == '.')
+		zone += 1 + strspn(zone + 1, "0123456789");
+	int64_t offset = 0;
+	if (*zone == '+' || *zone == '-') {
+		if (strlen(zone) != 6 || zone[3] != ':')
+			return -EINVAL;
+		int hours = digits(zone + 1, 2), minutes = digits(zone + 4, 2);
+		if (hours < 0 || hours > 23 || minutes < 0 || minutes > 59)
+			return -EINVAL;
+		offset = (*zone == '-' ? -60 : 60) * (hours * 60 + minutes);
+	} else if ((*zone | 0x20) != 'z' || zone[1]) {
+		return -EINVAL;
+	}
+	*ret_unix_seconds = (int64_t)timegm(&tm) - offset;
+	return 0;
+}
+
 /* ---- hashes and chance ---- */
 
 uint64_t hash_bytes(const void *p, size_t n, uint64_t seed)

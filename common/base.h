@@ -86,6 +86,9 @@ enum { NS_PER_MS = 1000000, NS_PER_US = 1000 };
 /* "2026-09-30T12:00:30Z" for seconds since the epoch; buf needs 21 bytes. Returns buf. */
 char *format_rfc3339(int64_t unix_seconds, char buf[21]);
 
+/* Seconds since the epoch of an RFC 3339 time, a fraction cut off: "2026-09-30T12:00:30.5+02:00". -EINVAL. */
+int parse_rfc3339(struct span text, int64_t *ret_unix_seconds);
+
 /* FNV-1a, 64 bits: index hashes and digests that only have to differ by accident. */
 uint64_t hash_bytes(const void *p, size_t n, uint64_t seed);
 #define HASH_SEED UINT64_C(14695981039346656037)

@@ -2,7 +2,7 @@
  * callbacks: http_start only queues, http_cancel from within a callback only marks.
  *
  * Which rule comes from where: HTTP/1.1 only and no LOW_SPEED or pause (both fail on quiet streams; idle time
- * is measured here), own connections for watches, no Expect, no redirects, no proxies from the environment,
+ * is measured here), own connections for watches, no Expect, no redirects,
  * identity encoding for watches (a server may compress each event as a gzip member of its own, and
  * libcurl 7.88 gives up after the first). */
 #include "http_private.h"
@@ -20,7 +20,7 @@ enum {
 	 * connections whose sent bytes nobody acknowledges. */
 	KEEPALIVE_S = 5, /* of silence, and between probes */
 	USER_TIMEOUT_MS = 20000,
-	CA_CACHE_S = 60,	       /* a CA file that was replaced is seen after it */
+	CA_CACHE_S = 60,	       /* of the system's authorities */
 	RETRY_AFTER_MAX_S = 24 * 3600, /* what a server may ask for */
 	POLL_MAX_MS = 1000,
 	RECEIVE_BYTES = 64 << 10,
@@ -65,13 +65,10 @@ static bool transfer_begin(struct http_transfer *t)
 	if (status < 200 || t->started || t->again)
 		return true; /* 100 Continue, or the end of trailers */
 	t->result.status = (int)status;
-	if (status == 401 && c->config.token_file && !t->was_again) {
-		_cleanup_(free_ptr) char *before = c->token ? xstrdup(c->token) : NULL;
-		http_refresh_token(c, true, NULL);
-		t->again = !before || !c->token || strcmp(before, c->token) != 0;
-		if (t->again)
-			return true;
-	}
+	if (status != 401)
+		http_auth_accepted(c, t);
+	else if (!t->was_again && (t->again = http_auth_refused(c, t)))
+		return true;
 	t->started = true;
 	if (!t->cb.on_start)
 		return true;
@@ -142,6 +139,7 @@ void http_transfer_free(struct http_transfer *t)
 		at = &(*at)->next;
 	*at = t->next;
 	curl_easy_cleanup(t->easy);
+	http_material_unref(t->material);
 	curl_slist_free_all(t->headers);
 	free(t->method);
 	free(t->url);
@@ -163,8 +161,10 @@ static void set_headers(struct http_transfer *t)
 	t->headers = NULL;
 	_cleanup_(free_ptr) char *accept = xasprintf("Accept: %s", t->accept);
 	_cleanup_(free_ptr) char *type = xasprintf("Content-Type: %s", t->content_type);
-	_cleanup_(free_ptr) char *bearer = c->token ? xasprintf("Authorization: Bearer %s", c->token) : NULL;
-	_cleanup_(free_ptr) char *basic = c->basic ? xasprintf("Authorization: %s", c->basic) : NULL;
+	_cleanup_(free_ptr) char *bearer =
+	    c->auth.token ? xasprintf("Authorization: Bearer %s", c->auth.token) : NULL;
+	_cleanup_(free_ptr) char *basic =
+	    c->auth.basic ? xasprintf("Authorization: %s", c->auth.basic) : NULL;
 	add_header(t, accept);
 	add_header(t, "Expect:");
 	if (t->request.body.at)
@@ -186,28 +186,35 @@ static struct curl_blob blob_of(const char *data)
 	    .data = (void *)(uintptr_t)data, .len = strlen(data), .flags = CURL_BLOB_NOCOPY};
 }
 
-static void set_tls(CURL *e, struct http_client *c)
+/* text must live as long as the transfer. */
+static void set_blob(CURL *e, CURLoption option, const char *text)
 {
+	struct curl_blob blob = blob_of(text ? text : "");
+	curl_easy_setopt(e, option, text ? &blob : NULL);
+}
+
+static void set_tls(struct http_transfer *t)
+{
+	CURL *e = t->easy;
+	struct http_client *c = t->client;
 	const struct kubeconfig *k = &c->config;
+	http_material_unref(t->material);
+	t->material = http_material_ref(c->auth.material);
+	const struct http_pem *pem = t->material->pem;
 	curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
 	curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, k->insecure ? 0L : 1L);
 	curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, k->insecure ? 0L : 2L);
+	curl_easy_setopt(e, CURLOPT_PROXY_SSL_VERIFYPEER, k->insecure ? 0L : 1L);
+	curl_easy_setopt(e, CURLOPT_PROXY_SSL_VERIFYHOST, k->insecure ? 0L : 2L);
 	curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT, (long)CA_CACHE_S);
-	if (k->ca_file || k->ca_data) /* and not the system's as well */
+	if (pem[HTTP_CA].text) { /* and not the system's as well */
 		curl_easy_setopt(e, CURLOPT_CAPATH, NULL);
-	struct curl_blob blob;
-	if (k->ca_data)
-		blob = blob_of(k->ca_data), curl_easy_setopt(e, CURLOPT_CAINFO_BLOB, &blob);
-	else if (k->ca_file)
-		curl_easy_setopt(e, CURLOPT_CAINFO, k->ca_file);
-	if (k->cert_data)
-		blob = blob_of(k->cert_data), curl_easy_setopt(e, CURLOPT_SSLCERT_BLOB, &blob);
-	else if (k->cert_file)
-		curl_easy_setopt(e, CURLOPT_SSLCERT, k->cert_file);
-	if (k->key_data)
-		blob = blob_of(k->key_data), curl_easy_setopt(e, CURLOPT_SSLKEY_BLOB, &blob);
-	else if (k->key_file)
-		curl_easy_setopt(e, CURLOPT_SSLKEY, k->key_file);
+		curl_easy_setopt(e, CURLOPT_PROXY_CAPATH, NULL);
+		set_blob(e, CURLOPT_CAINFO_BLOB, pem[HTTP_CA].text);
+		set_blob(e, CURLOPT_PROXY_CAINFO_BLOB, pem[HTTP_CA].text);
+	}
+	set_blob(e, CURLOPT_SSLCERT_BLOB, pem[HTTP_CERT].text);
+	set_blob(e, CURLOPT_SSLKEY_BLOB, pem[HTTP_KEY].text);
 	if (!k->insecure) {
 		curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_ssl);
 		curl_easy_setopt(e, CURLOPT_SSL_CTX_DATA, c);
@@ -221,7 +228,10 @@ static void set_connection(CURL *e, struct http_client *c)
 	curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
 	curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
-	curl_easy_setopt(e, CURLOPT_PROXY, c->config.proxy_url ? c->config.proxy_url : "");
+	/* As in Go, the proxy resolves names. "" keeps libcurl from looking into the environment. */
+	bool socks = c->proxy && strncasecmp(c->proxy, "socks5://", 9) == 0;
+	_cleanup_(free_ptr) char *socks_url = socks ? xasprintf("socks5h://%s", c->proxy + 9) : NULL;
+	curl_easy_setopt(e, CURLOPT_PROXY, socks ? socks_url : c->proxy ? c->proxy : "");
 	curl_easy_setopt(e, CURLOPT_NOPROXY, "");
 	curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
 	curl_easy_setopt(e, CURLOPT_CONNECT_TO, c->connect_to);
@@ -247,7 +257,6 @@ static void set_request(struct http_transfer *t)
 		curl_easy_setopt(e, CURLOPT_POSTFIELDS, r->body.at);
 	}
 	curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, t->method);
-	curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)r->timeout_ms);
 	if (r->own_connection) {
 		curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, 1L);
 		curl_easy_setopt(e, CURLOPT_FORBID_REUSE, 1L);
@@ -263,9 +272,6 @@ static void set_request(struct http_transfer *t)
 int http_start(struct http_client *c, const struct http_request *r, const struct http_callbacks *cb,
 	       void *ctx, struct http_transfer **ret, struct err *err)
 {
-	int code = http_refresh_token(c, false, err);
-	if (code)
-		return code;
 	struct http_transfer *t = xcalloc(1, sizeof *t);
 	t->easy = curl_easy_init();
 	if (!t->easy) {
@@ -281,11 +287,9 @@ int http_start(struct http_client *c, const struct http_request *r, const struct
 	t->cb = *cb;
 	t->ctx = ctx;
 	t->result.retry_after_ms = -1;
-	t->last_byte_ns = clock_boottime_ns();
+	t->begun_ns = clock_boottime_ns();
 	set_connection(t->easy, c);
-	set_tls(t->easy, c);
 	set_request(t);
-	set_headers(t);
 	t->next = c->transfers;
 	c->transfers = t;
 	if (ret)
@@ -317,7 +321,7 @@ static void count_connections(const struct http_transfer *t)
 	t->client->counts.connections += (uint64_t)made;
 }
 
-/* A 401 with an old token: once more with the new one. */
+/* A 401 with an old credential: once more with the new one, when there is one. */
 static void transfer_again(struct http_transfer *t)
 {
 	count_connections(t);
@@ -325,7 +329,6 @@ static void transfer_again(struct http_transfer *t)
 	t->state = TRANSFER_QUEUED;
 	t->again = false;
 	t->was_again = true;
-	set_headers(t);
 }
 
 static void transfer_finish(struct http_transfer *t, int code, const struct err *err)
@@ -361,11 +364,54 @@ static void transfer_end(struct http_transfer *t, CURLcode curl)
 
 /* ---- the loop ---- */
 
+static int64_t timeout_left_ms(const struct http_transfer *t, int64_t now)
+{
+	return t->request.timeout_ms - (now - t->begun_ns) / NS_PER_MS;
+}
+
+/* As who we are now. */
+static void launch(struct http_transfer *t)
+{
+	struct http_client *c = t->client;
+	t->last_byte_ns = clock_boottime_ns();
+	t->generation = c->auth.generation;
+	set_tls(t);
+	set_headers(t);
+	if (t->request.timeout_ms)
+		curl_easy_setopt(t->easy, CURLOPT_TIMEOUT_MS,
+				 (long)MAX(timeout_left_ms(t, t->last_byte_ns), 1));
+	if (!curl_multi_add_handle(c->multi, t->easy))
+		t->state = TRANSFER_RUNNING;
+}
+
+/* One that cannot go, or has waited for too long. */
+static bool end_queued(struct http_client *c, struct http_transfer *t)
+{
+	struct err why, err;
+	int need = http_auth_need(c, &why);
+	if (need > 0)
+		launch(t);
+	if (need < 0) {
+		transfer_finish(t, http_explain_code(t, need, why.text, &err), &err);
+		return true;
+	}
+	if (need > 0 || !t->request.timeout_ms || timeout_left_ms(t, clock_boottime_ns()) > 0)
+		return false;
+	char what[300];
+	snprintf(what, sizeof what, "the exec plugin %s is still running after %lld ms",
+		 c->config.exec_command, (long long)t->request.timeout_ms);
+	transfer_finish(t, http_explain_code(t, -ETIMEDOUT, what, &err), &err);
+	return true;
+}
+
+/* Those that were started first come first. */
 static void add_queued(struct http_client *c)
 {
-	for (struct http_transfer *t = c->transfers; t; t = t->next)
-		if (t->state == TRANSFER_QUEUED && !curl_multi_add_handle(c->multi, t->easy))
-			t->state = TRANSFER_RUNNING;
+	for (struct http_transfer *t = c->transfers, *next; t; t = next) {
+		next = t->next;
+		if (t->state == TRANSFER_QUEUED && end_queued(c, t))
+			next = c->transfers; /* its callback may have changed the list */
+	}
 }
 
 static void free_cancelled(struct http_client *c)
@@ -387,7 +433,7 @@ static bool end_idle(struct http_client *c)
 {
 	int64_t now = clock_boottime_ns();
 	for (struct http_transfer *t = c->transfers; t; t = t->next) {
-		if (!t->request.idle_timeout_ms || idle_left_ms(t, now) > 0)
+		if (t->state != TRANSFER_RUNNING || !t->request.idle_timeout_ms || idle_left_ms(t, now) > 0)
 			continue;
 		struct err err;
 		char what[64];
@@ -399,8 +445,22 @@ static bool end_idle(struct http_client *c)
 	return false;
 }
 
+/* Ends one watch whose connection is to be made again; false when there is none. */
+static bool end_outdated(struct http_client *c)
+{
+	for (struct http_transfer *t = c->transfers; t; t = t->next) {
+		if (!t->outdated || !t->started || t->state != TRANSFER_RUNNING)
+			continue;
+		struct err err = {0};
+		transfer_finish(t, http_explain_code(t, 0, "ended for newer certificates", &err), &err);
+		return true;
+	}
+	return false;
+}
+
 static void step(struct http_client *c)
 {
+	http_auth_run(c);
 	add_queued(c);
 	int running, left;
 	c->in_callback = true;
@@ -414,7 +474,7 @@ static void step(struct http_client *c)
 		    !curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&t) && t)
 			transfer_end(t, result);
 	}
-	while (end_idle(c))
+	while (end_idle(c) || end_outdated(c))
 		;
 	add_queued(c);
 }
@@ -423,26 +483,36 @@ static void step(struct http_client *c)
 static int sleep_ms(const struct http_client *c, int64_t limit_ms)
 {
 	int64_t ms = limit_ms < 0 ? POLL_MAX_MS : MIN(limit_ms, POLL_MAX_MS), now = clock_boottime_ns();
-	for (const struct http_transfer *t = c->transfers; t; t = t->next)
-		if (t->request.idle_timeout_ms)
+	int64_t due = http_auth_due_ns(c);
+	if (due != INT64_MAX)
+		ms = MIN(ms, MAX((due - now) / NS_PER_MS + 1, 0));
+	for (const struct http_transfer *t = c->transfers; t; t = t->next) {
+		if (t->state == TRANSFER_RUNNING && t->request.idle_timeout_ms)
 			ms = MIN(ms, MAX(idle_left_ms(t, now), 0));
+		if (t->state == TRANSFER_QUEUED && t->request.timeout_ms)
+			ms = MIN(ms, MAX(timeout_left_ms(t, now), 0));
+	}
 	return (int)ms;
 }
 
 static void wait_for(struct http_client *c, const struct pollfd *fds, size_t n, int ms)
 {
-	if (n > c->wait_size) {
-		c->wait = xrealloc(c->wait, n * sizeof *c->wait);
-		c->wait_size = n;
+	struct pollfd plugin[EXEC_FDS];
+	size_t plugins = c->auth.plugin ? exec_plugin_poll(c->auth.plugin, plugin) : 0;
+	if (n + plugins > c->wait_size) {
+		c->wait = xrealloc(c->wait, (n + plugins) * sizeof *c->wait);
+		c->wait_size = n + plugins;
 	}
 	unsigned int used = 0;
-	for (size_t i = 0; i < n; i++)
-		if (fds[i].fd >= 0)
+	for (size_t i = 0; i < n + plugins; i++) {
+		const struct pollfd *fd = i < n ? &fds[i] : &plugin[i - n];
+		if (fd->fd >= 0)
 			c->wait[used++] = (struct curl_waitfd){
-			    .fd = fds[i].fd,
-			    .events = (short)((fds[i].events & POLLIN ? CURL_WAIT_POLLIN : 0) |
-					      (fds[i].events & POLLPRI ? CURL_WAIT_POLLPRI : 0) |
-					      (fds[i].events & POLLOUT ? CURL_WAIT_POLLOUT : 0))};
+			    .fd = fd->fd,
+			    .events = (short)((fd->events & POLLIN ? CURL_WAIT_POLLIN : 0) |
+					      (fd->events & POLLPRI ? CURL_WAIT_POLLPRI : 0) |
+					      (fd->events & POLLOUT ? CURL_WAIT_POLLOUT : 0))};
+	}
 	curl_multi_poll(c->multi, c->wait, used, ms, NULL);
 }
 
@@ -461,7 +531,7 @@ int http_run(struct http_client *c, struct pollfd *fds, size_t n, int timeout_ms
 		bool for_ever = left < 0 && !n && !c->transfers; /* nothing could end it */
 		if (ready > 0 || c->calls != calls || left == 0 || for_ever)
 			return MAX(ready, 0);
-		if (c->transfers)
+		if (c->transfers || c->auth.plugin || http_auth_due_ns(c) != INT64_MAX)
 			wait_for(c, fds, n, sleep_ms(c, left));
 		else /* nothing of ours to look after: sleep as long as the caller likes */
 			poll(fds, n, (int)left);

@@ -1,14 +1,24 @@
 /* HTTP to the API server, on libcurl with OpenSSL. The only user of libcurl.
  *
  * One http_client per cluster and thread: connections are kept and used again, HTTP/1.1 only, no redirects,
- * no Expect header, environment proxies are ignored, TCP keep-alive and TCP_USER_TIMEOUT are on. Requests run
- * side by side in the client's loop; http_do is the blocking form on the same connections. The token file is
- * read again when older than 60 s and after a 401. Secrets (Authorization, bodies) are never part of an error
- * text.
+ * no Expect header, TCP keep-alive and TCP_USER_TIMEOUT are on. Requests run side by side in the client's loop;
+ * http_do is the blocking form on the same connections. Secrets (Authorization, bodies, a proxy's password) are
+ * never part of an error text.
+ *
+ * Who we are may change while the client lives. The token file is read again when older than 60 s and after a
+ * 401. Files of certificates are looked at every 10 s and after a 401: new connections use the new ones, and a
+ * watch on an old one ends as if the server had ended it (code 0). A credential plugin (exec_plugin.h) runs
+ * beside the requests, by exec_schedule.h's rules; those that need its answer wait for it, within their own
+ * timeouts. A running watch is not cut when a token ends. A 401 is asked once more when there is another
+ * credential by then.
+ *
+ * The proxy is the kubeconfig's proxy-url, else the environment's (proxy.h). A TLS connection to the proxy itself
+ * is checked as the server's is.
  *
  * Errors: -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT, -ECONNRESET (cut in the middle), -EPROTO, and -EACCES for
- * TLS refusals (unknown CA, wrong name, expired: err says which and until when), -ENOMEM. A status of 400 and
- * more is no error here: see kube.h. A 401 is asked once more when the token file holds a newer token.
+ * TLS refusals (unknown CA, wrong name, expired: err says which and until when), -ENOKEY (the token file or the
+ * plugin gives no credential), -ENOMEM. A status of 400 and
+ * more is no error here: see kube.h.
  *
  * Callbacks run inside http_run and http_do. on_start and on_data may start and cancel transfers, not call
  * http_run or http_do; on_end may do all of it. Answers to requests on a shared connection may come
@@ -22,6 +32,15 @@ int http_client_new(const struct kubeconfig *k, const char *user_agent, struct h
 		    struct err *err);	      /* copies k */
 void http_client_free(struct http_client *c); /* cancels what runs, without callbacks */
 const char *http_client_server(const struct http_client *c);
+/* What is to be known of the credentials from now on: files that were read again or cannot be read, a plugin's
+ * stderr and failures. One line; called from within http_run and http_do. */
+void http_client_on_notice(struct http_client *c, void (*notice)(void *ctx, bool warning, const char *text),
+			   void *ctx);
+/* A plugin runs: http_run has something to do although there are no transfers. */
+bool http_client_is_busy(const struct http_client *c);
+/* What a person may want to know of our credentials after a 401 or a 403, or "". */
+enum { HTTP_HINT_MAX = 400 };
+void http_client_hint(const struct http_client *c, bool unauthorized, char hint[HTTP_HINT_MAX]);
 bool http_client_is_anonymous(const struct http_client *c); /* no token, no certificate, no password */
 
 struct http_request {

@@ -1,18 +1,33 @@
-#include "base64.h"
 #include "http_private.h"
-#include <ctype.h>
+#include "proxy.h"
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <unistd.h>
-
-enum {
-	TOKEN_AGE_S = 60,     /* a token file is read again after it */
-	TOKEN_MAX = 64 << 10, /* bytes of a token */
-};
 
 static void init_curl(void)
 {
 	curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+/* proxy-url, or the environment's. No text of ours holds it: it may have a password in it. */
+static int client_set_proxy(struct http_client *c, const char *host, const char *port, struct err *err)
+{
+	const struct kubeconfig *k = &c->config;
+	_cleanup_(free_ptr) char *bare = xstrdup(host);
+	if (*bare == '[') { /* an IPv6 address */
+		memmove(bare, bare + 1, strlen(bare));
+		bare[strcspn(bare, "]")] = 0;
+	}
+	c->proxy = k->proxy_url ? xstrdup(k->proxy_url)
+				: proxy_from_environment(strncmp(k->server, "https:", 6) == 0, bare, port);
+	CURLU *u = curl_url();
+	bool good = !c->proxy || !curl_url_set(u, CURLUPART_URL, c->proxy, CURLU_NON_SUPPORT_SCHEME);
+	curl_url_cleanup(u);
+	if (good)
+		return 0;
+	return err_set(err, -EINVAL, "%s: %s is not the URL of a proxy", k->source,
+		       k->proxy_url ? "proxy-url" : "HTTPS_PROXY or HTTP_PROXY");
 }
 
 /* Where the certificate is for another name, that name goes into the URL (so that SNI and verification use
@@ -41,6 +56,8 @@ static int client_set_base(struct http_client *c, struct err *err)
 		c->base = xstrdup(url);
 		c->wanted_name = xstrdup(k->tls_server_name);
 	}
+	if (!r)
+		r = client_set_proxy(c, host, port, err);
 	for (size_t n = c->base ? strlen(c->base) : 0; n && c->base[n - 1] == '/';)
 		c->base[--n] = 0;
 	curl_free(host);
@@ -48,58 +65,6 @@ static int client_set_base(struct http_client *c, struct err *err)
 	curl_free(url);
 	curl_url_cleanup(u);
 	return r;
-}
-
-static bool token_is_clean(const char *token)
-{
-	for (const char *p = token; *p; p++)
-		if ((unsigned char)*p < 0x21 || *p == 0x7f)
-			return false;
-	return *token != 0;
-}
-
-/* The file's text without white space around it, or NULL with errno. */
-static char *token_read(const char *path)
-{
-	_cleanup_(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return NULL;
-	char *text = xmalloc(TOKEN_MAX + 1);
-	ssize_t n = read(fd, text, TOKEN_MAX);
-	while (n > 0 && isspace((unsigned char)text[n - 1]))
-		n--;
-	text[MAX(n, 0)] = 0;
-	char *start = text;
-	while (isspace((unsigned char)*start))
-		start++;
-	memmove(text, start, strlen(start) + 1);
-	if (n >= 0 && token_is_clean(text))
-		return text;
-	if (n >= 0)
-		errno = EBADMSG;
-	free(text);
-	return NULL;
-}
-
-/* Reads the token file again when its time has come; the last good token, then the one in the kubeconfig, are
- * used as long as it cannot be read. */
-int http_refresh_token(struct http_client *c, bool now, struct err *err)
-{
-	if (!c->config.token_file)
-		return 0;
-	int64_t age = clock_boottime_ns() - c->token_read_ns;
-	if (c->token && !now && age < TOKEN_AGE_S * NS_PER_S)
-		return 0;
-	char *token = token_read(c->config.token_file);
-	if (token) {
-		free(c->token);
-		c->token = token;
-		c->token_read_ns = clock_boottime_ns();
-	} else if (!c->token) {
-		return err_set(err, -EACCES, "%s: tokenFile %s: %s", c->config.source, c->config.token_file,
-			       errno == EBADMSG ? "holds no token" : strerror(errno));
-	}
-	return 0;
 }
 
 /* libcurl 7.88 opens the two ends of its wake-up channel without close-on-exec, and has no option for it: a
@@ -127,10 +92,8 @@ int http_client_new(const struct kubeconfig *k, const char *user_agent, struct h
 	c->user_agent = xstrdup(user_agent);
 	c->multi = multi_new();
 	int r = client_set_base(c, err);
-	if (!r && strncmp(c->base, "https:", 6) == 0)
-		r = http_tls_check(k, err);
-	if (!r && k->token && !token_is_clean(k->token))
-		r = err_set(err, -EINVAL, "%s: token: holds white space or control characters", k->source);
+	if (!r)
+		r = http_auth_init(c, err);
 	if (!r && !c->multi)
 		r = err_set(err, -ENOMEM, "out of memory");
 	if (r) {
@@ -138,18 +101,6 @@ int http_client_new(const struct kubeconfig *k, const char *user_agent, struct h
 		return r;
 	}
 	curl_multi_setopt(c->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
-	if (k->token)
-		c->token = xstrdup(k->token);
-	/* The fallback counts as read long ago. */
-	c->token_read_ns = clock_boottime_ns() - TOKEN_AGE_S * NS_PER_S;
-	if (k->user) {
-		_cleanup_(free_ptr) char *pair = xasprintf("%s:%s", k->user, k->password ? k->password : "");
-		struct buf basic = {0};
-		buf_puts(&basic, "Basic ");
-		base64_encode(&basic, span_of(pair));
-		c->basic = xstrdup(buf_str(&basic));
-		buf_done(&basic);
-	}
 	*ret = c;
 	return 0;
 }
@@ -162,15 +113,33 @@ void http_client_free(struct http_client *c)
 		http_transfer_free(c->transfers);
 	curl_multi_cleanup(c->multi);
 	curl_slist_free_all(c->connect_to);
+	http_auth_done(c);
 	kubeconfig_done(&c->config);
 	free(c->user_agent);
 	free(c->base);
 	free(c->host);
 	free(c->wanted_name);
-	free(c->basic);
-	free(c->token);
+	free(c->proxy);
 	free(c->wait);
 	free(c);
+}
+
+void http_client_on_notice(struct http_client *c, void (*notice)(void *ctx, bool warning, const char *text),
+			   void *ctx)
+{
+	c->notice = notice;
+	c->notice_ctx = ctx;
+}
+
+void http_notice(struct http_client *c, bool warning, const char *fmt, ...)
+{
+	char text[1200];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	if (c->notice)
+		c->notice(c->notice_ctx, warning, text);
 }
 
 const char *http_client_server(const struct http_client *c)
@@ -178,10 +147,34 @@ const char *http_client_server(const struct http_client *c)
 	return c->config.server;
 }
 
+bool http_client_is_busy(const struct http_client *c)
+{
+	return c->auth.plugin;
+}
+
 bool http_client_is_anonymous(const struct http_client *c)
 {
 	const struct kubeconfig *k = &c->config;
-	return !k->token && !k->token_file && !k->user && !k->cert_file && !k->cert_data;
+	return !k->token && !k->token_file && !k->user && !k->cert_file && !k->cert_data && !k->exec_command;
+}
+
+void http_client_hint(const struct http_client *c, bool unauthorized, char hint[HTTP_HINT_MAX])
+{
+	const struct kubeconfig *k = &c->config;
+	char until[32];
+	*hint = 0;
+	if (http_client_is_anonymous(c))
+		snprintf(hint, HTTP_HINT_MAX, "the kubeconfig has no credentials");
+	else if (unauthorized && http_tls_expired(c->auth.material->pem[HTTP_CERT].text, until))
+		snprintf(hint, HTTP_HINT_MAX, "the client-certificate of %s expired on %s", k->source, until);
+	else if (unauthorized && !c->auth.token && (k->exec_command || k->token_file))
+		return; /* there was nothing to accept: the error says why */
+	else if (unauthorized && k->exec_command)
+		snprintf(hint, HTTP_HINT_MAX, "the server does not accept what the exec plugin %s gave us",
+			 k->exec_command);
+	else if (unauthorized)
+		snprintf(hint, HTTP_HINT_MAX, "the server does not accept the credentials of %s: renew them",
+			 k->source);
 }
 
 void http_client_counts(const struct http_client *c, struct http_counts *ret)

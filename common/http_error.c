@@ -9,6 +9,39 @@ int http_explain_code(const struct http_transfer *t, int code, const char *what,
 		       what);
 }
 
+/* The proxy for a message: without user and password. */
+static struct span proxy_name(const struct http_client *c)
+{
+	const char *name = strstr(c->proxy, "://") + 3, *at = strrchr(name, '@');
+	return span_of(at ? at + 1 : name);
+}
+
+/* What the proxy answered to CONNECT; 0: it agreed, or was not asked. */
+static int explain_proxy(const struct http_transfer *t, CURLcode curl, struct err *err)
+{
+	long said = 0;
+	char what[600];
+	if (!t->client->proxy || t->result.status)
+		return 0;
+	curl_easy_getinfo(t->easy, CURLINFO_HTTP_CONNECTCODE, &said);
+	struct span name = proxy_name(t->client);
+	if (curl == CURLE_PROXY)
+		snprintf(what, sizeof what, "the proxy " SPAN_FMT " refuses or cannot connect: %s",
+			 SPAN_ARG(name), t->curl_text);
+	else if (said == 407)
+		snprintf(what, sizeof what,
+			 "the proxy " SPAN_FMT
+			 " wants another user and password (407): http://USER:PASSWORD@HOST:PORT",
+			 SPAN_ARG(name));
+	else if (said && (said < 200 || said > 299))
+		snprintf(what, sizeof what,
+			 "the proxy " SPAN_FMT " refused the connection to the server (%ld)", SPAN_ARG(name),
+			 said);
+	else
+		return 0;
+	return http_explain_code(t, -ECONNREFUSED, what, err);
+}
+
 static int explain_connect(const struct http_transfer *t, struct err *err)
 {
 	long os = 0;
@@ -18,8 +51,10 @@ static int explain_connect(const struct http_transfer *t, struct err *err)
 		code = -EHOSTUNREACH;
 	else if (os == ETIMEDOUT)
 		code = -ETIMEDOUT;
-	char what[128];
-	snprintf(what, sizeof what, "cannot connect: %s", strerror(os ? (int)os : ECONNREFUSED));
+	char what[400];
+	struct span proxy = t->client->proxy ? proxy_name(t->client) : (struct span){"", 0};
+	snprintf(what, sizeof what, "cannot connect%s" SPAN_FMT ": %s", proxy.len ? " to the proxy " : "",
+		 SPAN_ARG(proxy), strerror(os ? (int)os : ECONNREFUSED));
 	return http_explain_code(t, code, what, err);
 }
 
@@ -33,11 +68,14 @@ static int explain_cut(const struct http_transfer *t, CURLcode curl, struct err 
 		return http_explain_code(
 		    t, -EPROTO,
 		    "the server does not speak TLS: is the address right, and meant to be http://?", err);
+	char until[32] = "";
+	const char *cert = t->material ? t->material->pem[HTTP_CERT].text : NULL;
+	bool expired = http_tls_expired(cert, until);
 	if (strstr(said, " alert ")) {
 		snprintf(what, sizeof what,
 			 "the server refused the TLS handshake: is the client certificate of %s the right "
-			 "one? (%s)",
-			 c->config.source, said);
+			 "one%s%s? (%s)",
+			 c->config.source, expired ? "; it expired on " : "", until, said);
 		return http_explain_code(t, -EACCES, what, err);
 	}
 	if (curl == CURLE_SSL_CONNECT_ERROR && !strstr(said, "reset by peer") &&
@@ -62,6 +100,9 @@ int http_explain(const struct http_transfer *t, CURLcode curl, struct err *err)
 	const struct http_client *c = t->client;
 	const char *said = *t->curl_text ? t->curl_text : curl_easy_strerror(curl);
 	char what[768];
+	int proxy = explain_proxy(t, curl, err);
+	if (proxy)
+		return proxy;
 	switch ((int)curl) {
 	case CURLE_COULDNT_CONNECT:
 		return explain_connect(t, err);

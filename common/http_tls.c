@@ -8,24 +8,6 @@
 
 /* ---- what the configuration brings ---- */
 
-struct source {
-	const char *file, *data, *field; /* field: its name in a kubeconfig, without "-data" */
-};
-
-static BIO *source_open(const struct source *s, const struct kubeconfig *k, struct err *err)
-{
-	BIO *b = s->data ? BIO_new_mem_buf(s->data, -1) : BIO_new_file(s->file, "r");
-	if (!b)
-		err_set(err, -EACCES, "%s: %s: cannot read %s: %s", k->source, s->field, s->file,
-			strerror(errno ? errno : EIO));
-	return b;
-}
-
-static const char *source_place(const struct source *s)
-{
-	return s->data ? "its -data" : s->file;
-}
-
 static int no_password(char *buf _unused_, int size _unused_, int writing _unused_, void *arg _unused_)
 {
 	return 0;
@@ -40,63 +22,68 @@ static void format_time(const ASN1_TIME *t, char out[32])
 		snprintf(out, 32, "an unreadable date");
 }
 
-static int check_ca(const struct kubeconfig *k, struct err *err)
+static X509 *read_certificate(const char *pem)
 {
-	struct source s = {k->ca_file, k->ca_data, "certificate-authority"};
-	if (!s.file && !s.data)
-		return 0;
-	BIO *b = source_open(&s, k, err);
-	if (!b)
-		return -EACCES;
-	X509 *x = PEM_read_bio_X509(b, NULL, no_password, NULL);
+	BIO *b = BIO_new_mem_buf(pem, -1);
+	X509 *x = b ? PEM_read_bio_X509(b, NULL, no_password, NULL) : NULL;
 	BIO_free(b);
-	if (!x)
-		return err_set(err, -EACCES, "%s: %s: no PEM certificate in %s", k->source, s.field,
-			       source_place(&s));
-	X509_free(x);
-	return 0;
+	return x;
 }
 
-static int check_client(const struct kubeconfig *k, struct err *err)
+static EVP_PKEY *read_key(const char *pem)
 {
-	struct source cert = {k->cert_file, k->cert_data, "client-certificate"};
-	struct source key = {k->key_file, k->key_data, "client-key"};
-	if (!cert.file && !cert.data)
-		return 0;
-	BIO *b = source_open(&cert, k, err);
-	if (!b)
-		return -EACCES;
-	X509 *x = PEM_read_bio_X509(b, NULL, no_password, NULL);
-	BIO_free(b);
-	b = x ? source_open(&key, k, err) : NULL;
+	BIO *b = BIO_new_mem_buf(pem, -1);
 	EVP_PKEY *p = b ? PEM_read_bio_PrivateKey(b, NULL, no_password, NULL) : NULL;
-	int r = 0;
-	char until[32];
-	if (!x)
-		r = err_set(err, -EACCES, "%s: %s: no PEM certificate in %s", k->source, cert.field,
-			    source_place(&cert));
-	else if (!b)
-		r = -EACCES;
-	else if (!p)
-		r = err_set(err, -EACCES, "%s: %s: no PEM private key without a password in %s", k->source,
-			    key.field, source_place(&key));
-	else if (X509_check_private_key(x, p) != 1)
-		r = err_set(err, -EACCES, "%s: client-key does not belong to client-certificate", k->source);
-	else if (cert.data && X509_cmp_current_time(X509_get0_notAfter(x)) < 0) {
-		format_time(X509_get0_notAfter(x), until);
-		r = err_set(err, -EACCES, "%s: client-certificate expired on %s: get a new one", k->source,
-			    until);
-	}
 	BIO_free(b);
+	return p;
+}
+
+static int check_ca(const struct http_pem *ca, const char *source, struct err *err)
+{
+	if (!ca->text)
+		return 0;
+	X509 *x = read_certificate(ca->text);
+	X509_free(x);
+	return x ? 0
+		 : err_set(err, -EACCES, "%s: certificate-authority: no PEM certificate in %s", source,
+			   ca->place);
+}
+
+static int check_client(const struct http_pem *cert, const struct http_pem *key, const char *source,
+			struct err *err)
+{
+	if (!cert->text)
+		return 0;
+	X509 *x = read_certificate(cert->text);
+	EVP_PKEY *p = key->text ? read_key(key->text) : NULL;
+	int r = 0;
+	if (!x)
+		r = err_set(err, -EACCES, "%s: client-certificate: no PEM certificate in %s", source,
+			    cert->place);
+	else if (!p)
+		r = err_set(err, -EACCES, "%s: client-key: no PEM private key without a password in %s",
+			    source, key->place);
+	else if (X509_check_private_key(x, p) != 1)
+		r = err_set(err, -EACCES, "%s: client-key does not belong to client-certificate", source);
 	X509_free(x);
 	EVP_PKEY_free(p);
 	return r;
 }
 
-int http_tls_check(const struct kubeconfig *k, struct err *err)
+int http_tls_check(const struct http_pem pem[HTTP_PEMS], const char *source, struct err *err)
 {
-	int r = check_ca(k, err);
-	return r ? r : check_client(k, err);
+	int r = check_ca(&pem[HTTP_CA], source, err);
+	return r ? r : check_client(&pem[HTTP_CERT], &pem[HTTP_KEY], source, err);
+}
+
+bool http_tls_expired(const char *cert, char until[32])
+{
+	X509 *x = cert ? read_certificate(cert) : NULL;
+	bool over = x && X509_cmp_current_time(X509_get0_notAfter(x)) < 0;
+	if (over)
+		format_time(X509_get0_notAfter(x), until);
+	X509_free(x);
+	return over;
 }
 
 /* ---- what the server brings ---- */

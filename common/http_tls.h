@@ -13,9 +13,18 @@ struct http_tls {
 	char names[512]; /* of the server's certificate: "DNS:a, IP:b" */
 };
 
-/* Are the CA, the client certificate and its key there, readable, and do they fit? -EACCES with the field and
- * the file. */
-int http_tls_check(const struct kubeconfig *k, struct err *err);
+/* What a connection is made with. */
+enum http_pem_use { HTTP_CA, HTTP_CERT, HTTP_KEY, HTTP_PEMS };
+struct http_pem {
+	char *text;	   /* PEM; NULL: none */
+	const char *place; /* for messages: the file, or what else it came from */
+};
+
+/* Can the CA, the client certificate and its key be read, and do they fit? -EACCES with the field and the
+ * place. */
+int http_tls_check(const struct http_pem pem[HTTP_PEMS], const char *source, struct err *err);
+/* Is the certificate over, and since when? */
+bool http_tls_expired(const char *cert, char until[32]);
 /* ssl_ctx: an SSL_CTX of a new connection. t must outlive the connection. */
 void http_tls_watch(struct http_tls *t, void *ssl_ctx);
 /* Text for a refused certificate, after "https://server: ". wanted_name: the name that it was checked for. */

@@ -110,8 +110,11 @@ int kube_do(struct http_client *c, const struct http_request *r, struct buf *bod
 	if (!code) {
 		code =
 		    kube_status(r, &result, (struct span){buf_str(to) + before, to->len - before}, ret, err);
-		if ((code == -EACCES || code == -EPERM) && http_client_is_anonymous(c))
-			err_prefix(err, code, "the kubeconfig has no credentials");
+		char hint[HTTP_HINT_MAX] = "";
+		if (code == -EACCES || code == -EPERM)
+			http_client_hint(c, code == -EACCES, hint);
+		if (*hint)
+			err_prefix(err, code, "%s", hint);
 	} else if (ret) {
 		*ret = (struct kube_status){.retry_after_ms = -1};
 	}

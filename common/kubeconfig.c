@@ -14,9 +14,10 @@ enum { FILE_MAX = 4 << 20, FILES_MAX = 32 /* of a list */ };
 /* clang-format off */
 #define TEXTS(X)                                                                                           \
 	X(source) X(server) X(namespace) X(ca_file) X(ca_data) X(cert_file) X(cert_data) X(key_file)       \
-	X(key_data) X(token) X(token_file) X(user) X(password) X(tls_server_name) X(proxy_url)
+	X(key_data) X(token) X(token_file) X(user) X(password) X(tls_server_name) X(proxy_url)       \
+	X(exec_command) X(exec_api_version) X(exec_install_hint) X(exec_cluster_config)
 /* And every NULL-terminated list of texts. */
-#define LISTS(X) X(files) X(impersonate) X(warnings)
+#define LISTS(X) X(files) X(impersonate) X(warnings) X(exec_args) X(exec_env)
 /* clang-format on */
 
 static void list_free(char **list)

@@ -7,10 +7,11 @@
  * not there or say nothing are passed over with a warning; a broken one is an error. At most 32.
  *
  * Relative paths are relative to the file that names them (to the link, where that is a symbolic link). Data
- * wins over a file, tokenFile over token. What is not supported (exec, socks proxies, ...) is an error that
- * says so. */
+ * wins over a file, tokenFile over token. What is not supported is an error that says so. */
 #pragma once
 #include "base.h"
+
+enum { KUBECONFIG_EXEC_TIMEOUT_MS = 30000 };
 
 struct kubeconfig {
 	char *source;		 /* the files, ':' between them, or "in-cluster": for messages */
@@ -22,7 +23,13 @@ struct kubeconfig {
 	char *token, *token_file; /* token_file is read again at most once a minute */
 	char *user, *password;	  /* basic auth */
 	char **impersonate;	  /* header lines, "Impersonate-User: jane", NULL-terminated; NULL: none */
-	char *tls_server_name;	  /* for SNI and for verification */
+	/* a credential plugin: see exec_plugin.h. command NULL: none; with a '/' it is an absolute path */
+	char *exec_command, *exec_api_version, *exec_install_hint;
+	char *exec_cluster_config;    /* JSON of the cluster's extension for it */
+	char **exec_args, **exec_env; /* env: "NAME=value" */
+	bool exec_cluster_info;	      /* provideClusterInfo */
+	int64_t exec_timeout_ms;      /* of one run: KUBECONFIG_EXEC_TIMEOUT_MS */
+	char *tls_server_name;	      /* for SNI and for verification */
 	char *proxy_url;
 	bool insecure; /* insecure-skip-tls-verify: a program warns once per start */
 	bool disable_compression;

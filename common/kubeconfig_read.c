@@ -1,5 +1,6 @@
 /* The files of a kubeconfig, merged: whole entries, the first file that has a name wins. */
 #include "kubeconfig_private.h"
+#include "proxy.h"
 #include <stdio.h>
 
 struct merge {
@@ -95,6 +96,25 @@ static int read_server(const struct kubeconfig_reader *r, const struct yaml_doc_
 	return 0;
 }
 
+/* The cluster's extension that is meant for credential plugins, as JSON. */
+static void read_extension(const struct kubeconfig_reader *r, const struct yaml_doc_node *cluster)
+{
+	const struct yaml_doc_node *all = yaml_doc_get(cluster, "extensions");
+	if (yaml_doc_is_null(all) || all->type != YAML_SEQUENCE)
+		return;
+	for (const struct yaml_doc_node *n = all->child; n; n = n->next) {
+		const struct yaml_doc_node *name = n->type == YAML_MAPPING ? yaml_doc_get(n, "name") : NULL;
+		const struct yaml_doc_node *what =
+		    n->type == YAML_MAPPING ? yaml_doc_get(n, "extension") : NULL;
+		if (!name || name->type != YAML_SCALAR || yaml_doc_is_null(what) ||
+		    r->k->exec_cluster_config || strcmp(name->text, "client.authentication.k8s.io/exec") != 0)
+			continue;
+		struct buf json = {0};
+		yaml_doc_to_json(what, &json);
+		r->k->exec_cluster_config = buf_steal(&json);
+	}
+}
+
 static int read_cluster(const struct kubeconfig_reader *r, const struct yaml_doc_node *c)
 {
 	struct kubeconfig *k = r->k;
@@ -105,6 +125,7 @@ static int read_cluster(const struct kubeconfig_reader *r, const struct yaml_doc
 	    (e = kubeconfig_copy_text(r, c, "tls-server-name", &k->tls_server_name)) ||
 	    (e = kubeconfig_copy_text(r, c, "proxy-url", &k->proxy_url)))
 		return e;
+	read_extension(r, c);
 	if (k->insecure && (k->ca_file || k->ca_data))
 		return kubeconfig_refuse(
 		    r, yaml_doc_get(c, "insecure-skip-tls-verify"),
@@ -116,11 +137,11 @@ static int read_cluster(const struct kubeconfig_reader *r, const struct yaml_doc
 		    "%s: insecure-skip-tls-verify: the server's certificate is not checked: anybody between "
 		    "may read and change everything",
 		    r->file);
-	if (k->proxy_url && strncmp(k->proxy_url, "http://", 7) != 0 &&
-	    strncmp(k->proxy_url, "https://", 8) != 0)
-		return kubeconfig_refuse(r, yaml_doc_get(c, "proxy-url"),
-					 "proxy-url: not supported by this version: use a proxy with http:// "
-					 "or https://");
+	if (k->proxy_url &&
+	    !proxy_scheme_known(k->proxy_url)) /* which is not shown: it may hold a password */
+		return kubeconfig_refuse(
+		    r, yaml_doc_get(c, "proxy-url"),
+		    "proxy-url: http://, https:// or socks5:// and a host are wanted here");
 	return 0;
 }
 

@@ -78,6 +78,90 @@ static int read_impersonation(const struct kubeconfig_reader *r, const struct ya
 	return e || yaml_doc_is_null(extra) ? e : read_extra(r, extra);
 }
 
+/* ---- a credential plugin ---- */
+
+static int read_exec_env(const struct kubeconfig_reader *r, const struct yaml_doc_node *exec)
+{
+	const struct yaml_doc_node *all = yaml_doc_get(exec, "env");
+	if (yaml_doc_is_null(all))
+		return 0;
+	if (all->type != YAML_SEQUENCE)
+		return kubeconfig_refuse(r, all,
+					 "exec.env: a list of {name: ..., value: ...} is wanted here");
+	for (const struct yaml_doc_node *n = all->child; n; n = n->next) {
+		const char *name = NULL, *value = NULL;
+		int e = 0;
+		if (n->type != YAML_MAPPING || (e = kubeconfig_get_text(r, n, "name", &name)) || !name ||
+		    strchr(name, '='))
+			return e ? e
+				 : kubeconfig_refuse(r, n,
+						     "exec.env: {name: ..., value: ...} is wanted here");
+		if ((e = kubeconfig_get_text(r, n, "value", &value)))
+			return e;
+		kubeconfig_list_add(&r->k->exec_env, xasprintf("%s=%s", name, value ? value : ""));
+	}
+	return 0;
+}
+
+/* What may be asked of a service, which has no terminal. Rules: client-go's validation of an ExecConfig. */
+static int check_interactive(const struct kubeconfig_reader *r, const struct yaml_doc_node *exec, bool v1)
+{
+	const char *mode = NULL;
+	int e = kubeconfig_get_text(r, exec, "interactiveMode", &mode);
+	if (e)
+		return e;
+	if (!mode)
+		return v1 ? kubeconfig_refuse(r, exec,
+					      "exec.interactiveMode: must be given for "
+					      "client.authentication.k8s.io/v1: Never, or IfAvailable")
+			  : 0;
+	const struct yaml_doc_node *at = yaml_doc_get(exec, "interactiveMode");
+	if (strcmp(mode, "Always") == 0)
+		return kubeconfig_refuse(
+		    r, at,
+		    "exec.interactiveMode: Always: the plugin wants a terminal, and a service "
+		    "has none: use a plugin that needs none, and Never or IfAvailable");
+	if (strcmp(mode, "Never") != 0 && strcmp(mode, "IfAvailable") != 0)
+		return kubeconfig_refuse(
+		    r, at, "exec.interactiveMode: \"%s\" found: Never or IfAvailable is wanted", mode);
+	return 0;
+}
+
+static int read_exec(const struct kubeconfig_reader *r, const struct yaml_doc_node *exec)
+{
+	struct kubeconfig *k = r->k;
+	const char *command = NULL;
+	int e;
+	if (exec->type != YAML_MAPPING)
+		return kubeconfig_refuse(r, exec, "exec: {apiVersion: ..., command: ...} is wanted here");
+	if ((e = kubeconfig_get_text(r, exec, "command", &command)) ||
+	    (e = kubeconfig_copy_text(r, exec, "apiVersion", &k->exec_api_version)) ||
+	    (e = kubeconfig_copy_text(r, exec, "installHint", &k->exec_install_hint)) ||
+	    (e = kubeconfig_get_list(r, exec, "args", &k->exec_args)) ||
+	    (e = kubeconfig_get_bool(r, exec, "provideClusterInfo", &k->exec_cluster_info)) ||
+	    (e = read_exec_env(r, exec)))
+		return e;
+	if (!command)
+		return kubeconfig_refuse(r, exec, "exec.command: missing");
+	const char *version = k->exec_api_version ? k->exec_api_version : "";
+	bool v1 = strcmp(version, "client.authentication.k8s.io/v1") == 0;
+	if (!v1 && strcmp(version, "client.authentication.k8s.io/v1beta1") != 0)
+		return kubeconfig_refuse(r, exec,
+					 "exec.apiVersion: \"%s\" found: client.authentication.k8s.io/v1 or "
+					 "client.authentication.k8s.io/v1beta1 is wanted",
+					 version);
+	/* A name alone is looked for in PATH, a path starts at the file. */
+	k->exec_command = strchr(command, '/') ? kubeconfig_resolve(command, r->file) : xstrdup(command);
+	k->exec_timeout_ms = KUBECONFIG_EXEC_TIMEOUT_MS;
+	for (char *p = k->exec_install_hint; p && *p; p++) /* it becomes part of one line */
+		if ((unsigned char)*p < 0x20)
+			*p = ' ';
+	for (size_t n = k->exec_install_hint ? strlen(k->exec_install_hint) : 0;
+	     n && k->exec_install_hint[n - 1] == ' ';)
+		k->exec_install_hint[--n] = 0;
+	return check_interactive(r, exec, v1);
+}
+
 /* ---- credentials ---- */
 
 static int refuse_auth_provider(const struct kubeconfig_reader *r, const struct yaml_doc_node *u)
@@ -114,12 +198,6 @@ int kubeconfig_read_user(const struct kubeconfig_reader *r, const struct yaml_do
 {
 	struct kubeconfig *k = r->k;
 	_cleanup_(free_ptr) char *token_file = NULL;
-	const struct yaml_doc_node *n = yaml_doc_get(u, "exec");
-	if (!yaml_doc_is_null(n))
-		return kubeconfig_refuse(
-		    r, n,
-		    "exec: not supported by this version: use token, tokenFile or client-certificate, for "
-		    "example of a service account");
 	int e;
 	if ((e = refuse_auth_provider(r, u)) || (e = kubeconfig_copy_text(r, u, "token", &k->token)) ||
 	    (e = kubeconfig_copy_text(r, u, "tokenFile", &token_file)) ||
@@ -131,5 +209,12 @@ int kubeconfig_read_user(const struct kubeconfig_reader *r, const struct yaml_do
 		return e;
 	if (token_file)
 		k->token_file = kubeconfig_resolve(token_file, r->file);
+	const struct yaml_doc_node *exec = yaml_doc_get(u, "exec");
+	bool fixed = k->token || k->token_file || k->user;
+	if (!yaml_doc_is_null(exec) && fixed)
+		kubeconfig_warn(k, "%s:%zu: exec together with %s: the plugin is not asked", r->file,
+				exec->line, k->user ? "username" : "a token");
+	else if (!yaml_doc_is_null(exec) && (e = read_exec(r, exec)))
+		return e;
 	return check_pairs(r, u);
 }

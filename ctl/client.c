@@ -4,6 +4,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
+static void on_notice(void *ctx _unused_, bool warning _unused_, const char *text)
+{
+	fprintf(stderr, "reconcilectl: %s\n", text);
+}
+
 int ctl_client(const struct ctl *c, struct http_client **ret, struct err *err)
 {
 	_cleanup_(free_ptr) char *own = xasprintf("%s/kubeconfig", c->program.runtime_dir);
@@ -18,6 +23,8 @@ int ctl_client(const struct ctl *c, struct http_client **ret, struct err *err)
 	int rc = kubeconfig_load(path, config.main.kubeconfig, &k, err);
 	if (rc == 0)
 		rc = http_client_new(&k, "reconcilectl", ret, err);
+	if (rc == 0)
+		http_client_on_notice(*ret, on_notice, NULL);
 	for (char **w = k.warnings; rc == 0 && w && *w; w++)
 		fprintf(stderr, "reconcilectl: warning: %s\n", *w);
 	kubeconfig_done(&k);

@@ -32,12 +32,19 @@ static int start_store(struct watcher *w, struct err *err)
 	return 0;
 }
 
+static void on_notice(void *ctx _unused_, bool warning, const char *text)
+{
+	log_at(warning ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "credentials", LOG_S("reason", text));
+}
+
 static int start_http(struct watcher *w, struct err *err)
 {
 	struct kubeconfig k = {0};
 	int rc = kubeconfig_load(w->program.kubeconfig, w->config.main.kubeconfig, &k, err);
 	if (rc == 0)
 		rc = http_client_new(&k, "reconciled-watcher/" RECONCILED_VERSION, &w->http, err);
+	if (rc == 0)
+		http_client_on_notice(w->http, on_notice, NULL);
 	if (rc == 0)
 		log_info("API server", LOG_S("server", http_client_server(w->http)),
 			 LOG_S("kubeconfig", k.source));

@@ -110,6 +110,8 @@ static enum reflector_event event_of_code(int code, bool answered)
 		return REFLECTOR_NOT_SERVED;
 	case -EPERM:
 		return REFLECTOR_FORBIDDEN;
+	case -ENOKEY: /* the token file or the plugin has no credential for us */
+		return REFLECTOR_UNAUTHORIZED;
 	case -EACCES: /* 401, or TLS when there was no answer */
 		return answered ? REFLECTOR_UNAUTHORIZED : REFLECTOR_UNTRUSTED;
 	case -ESTALE:

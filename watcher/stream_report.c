@@ -72,11 +72,11 @@ void stream_report(struct stream *s, enum reflector_event event, const struct er
 		return;
 	struct buf text = {.limit = 1000};
 	buf_printf(&text, "%s: %s", told[event].text, err->text);
-	bool denied = event == REFLECTOR_UNAUTHORIZED || event == REFLECTOR_FORBIDDEN;
-	if (denied && http_client_is_anonymous(s->informer->watcher->http))
-		buf_puts(&text, "; the kubeconfig has no credentials");
-	else if (event == REFLECTOR_UNAUTHORIZED)
-		buf_puts(&text, "; the server does not accept the kubeconfig's credentials: renew them");
+	char hint[HTTP_HINT_MAX];
+	if (event == REFLECTOR_UNAUTHORIZED || event == REFLECTOR_FORBIDDEN) {
+		http_client_hint(s->informer->watcher->http, event == REFLECTOR_UNAUTHORIZED, hint);
+		buf_printf(&text, "%s%s", *hint ? "; " : "", hint);
+	}
 	if (event == REFLECTOR_FORBIDDEN)
 		missing_rule(s, &text);
 	report(s, told[event].state, buf_str(&text));

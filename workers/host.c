@@ -310,7 +310,9 @@ static void wait_for_something(struct host *h)
 		int64_t left = wake - clock_boottime_ns();
 		timeout = left <= 0 ? 0 : (int)MIN(left / NS_PER_MS + 1, INT64_C(60000));
 	}
-	if (poll(fds, (nfds_t)n, timeout) > 0 && h->link_open && fds[1].revents)
+	int ready =
+	    http_client_is_busy(h->http) ? http_run(h->http, fds, n, timeout) : poll(fds, (nfds_t)n, timeout);
+	if (ready > 0 && h->link_open && fds[1].revents)
 		transport_client_woke(h->link.client);
 }
 

@@ -258,6 +258,11 @@ bool start_reload(struct host *h)
 	return true;
 }
 
+static void on_notice(void *ctx _unused_, bool warning, const char *text)
+{
+	log_at(warning ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "credentials", LOG_S("reason", text));
+}
+
 int host_init(struct host *h, const struct program *p, const char *instance)
 {
 	struct err why = {0};
@@ -289,6 +294,7 @@ int host_init(struct host *h, const struct program *p, const char *instance)
 		log_error("no HTTP client", LOG_S("cause", why.text));
 		return EXIT_FAILURE;
 	}
+	http_client_on_notice(h->http, on_notice, NULL);
 	for (char **w = h->kubeconfig.warnings; w && *w; w++)
 		log_warning("kubeconfig", LOG_S("warning", *w));
 	process_start_time(getpid(), &h->own_start_time);

@@ -79,8 +79,11 @@ static int do_request(struct writer *w, const struct http_request *h, struct buf
 	if (q.code < 0)
 		return q.code;
 	r = kube_status(h, &q.result, buf_span(body), ret, err);
-	if ((r == -EACCES || r == -EPERM) && http_client_is_anonymous(w->http))
-		err_prefix(err, r, "the kubeconfig has no credentials");
+	char hint[HTTP_HINT_MAX] = "";
+	if (r == -EACCES || r == -EPERM)
+		http_client_hint(w->http, r == -EACCES, hint);
+	if (*hint)
+		err_prefix(err, r, "%s", hint);
 	return r;
 }
 

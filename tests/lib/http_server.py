@@ -41,9 +41,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def note(self, body):
         line = {"method": self.command, "path": self.path, "port": self.client_address[1], "body": len(body),
-                "server_name": names.get(id(self.connection)), "headers": {k.lower(): v for k, v in self.headers.items()}}
+                "server_name": names.get(id(self.connection)), "peer": self.peer(), "headers": {k.lower(): v for k, v in self.headers.items()}}
         with lock, open(os.path.join(folder, "requests"), "a") as f:
             f.write(json.dumps(line) + "\n")
+
+    def peer(self):
+        """The common name of the client's certificate."""
+        certificate = getattr(self.connection, "getpeercert", lambda: None)() or {}
+        return dict(field for part in certificate.get("subject", ()) for field in part).get("commonName")
 
     def answer(self, status, body, **headers):
         self.send_response(status)
@@ -110,6 +115,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.answer(200, b"welcome")
             else:
                 self.status(401, "Unauthorized")
+        elif act in ("who", "who-watch"):  # those whose token is the one in FOLDER/token now
+            with open(os.path.join(folder, "token")) as f:
+                want = f.read().strip()
+            if self.headers.get("Authorization") != "Bearer " + want:
+                self.status(401, "Unauthorized")
+            elif act == "who":
+                self.answer(200, b"welcome")
+            else:
+                self.stream()
+                self.chunk(b"open\n")
+                self.until_closed()
         elif act == "gzip":
             packed = "gzip" in self.headers.get("Accept-Encoding", "")
             data = b"x" * 100000

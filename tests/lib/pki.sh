@@ -5,6 +5,7 @@
 #   both       for kube.example.test and 127.0.0.1 named     for kube.example.test only
 #   address    for 127.0.0.1 only                  expired   for 127.0.0.1, no longer valid
 #   client     O=ops, CN=jane                      stranger  the same, of the other root
+#   second     O=ops, CN=kim                       moved     for 127.0.0.1, of the other root
 set -eu
 cd "$1"
 key() { openssl ecparam -name prime256v1 -genkey -noout -out "$1.key"; }
@@ -27,6 +28,8 @@ sign() { # NAME ISSUER DAYS SUBJECT EXTENSIONS
 	sign address ca 2 /CN=address subjectAltName=IP:127.0.0.1
 	sign expired ca -1 /CN=expired subjectAltName=IP:127.0.0.1
 	sign client ca 2 /O=ops/CN=jane extendedKeyUsage=clientAuth
+	sign second ca 2 /O=ops/CN=kim extendedKeyUsage=clientAuth
+	sign moved other-ca 2 /CN=moved subjectAltName=IP:127.0.0.1
 	sign stranger other-ca 2 /O=ops/CN=jane extendedKeyUsage=clientAuth
 } 2> pki.log || {
 	cat pki.log >&2

@@ -346,7 +346,7 @@ static void test_tokens(const struct fixture *s)
 	k = fixture_config(s, "http");
 	k.token_file = xstrdup("/nonexistent/token");
 	c = fixture_client(&k);
-	CHECK(fixture_get(c, "/hello", &body, &err) == -EACCES);
+	CHECK(fixture_get(c, "/hello", &body, &err) == -ENOKEY);
 	CHECK_MSG(strstr(err.text, "/nonexistent/token"), "%s", err.text);
 	http_client_free(c);
 	/* Basic, with what must not be taken apart. */

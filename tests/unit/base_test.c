@@ -44,6 +44,47 @@ Test(base, spans)
 	free(copy);
 }
 
+Test(base, rfc3339_is_read)
+{
+	static const struct {
+		const char *text;
+		int64_t want;
+	} rows[] = {
+	    {"1970-01-01T00:00:00Z", 0},
+	    {"2026-09-30T12:00:30Z", 1790769630},
+	    {"2026-09-30t12:00:30z", 1790769630},
+	    {"2026-09-30T12:00:30.999999Z", 1790769630},
+	    {"2026-09-30T14:00:30+02:00", 1790769630},
+	    {"2026-09-30T06:30:30.5-05:30", 1790769630},
+	    {"2024-02-29T00:00:00Z", 1709164800},
+	    {"0001-01-01T00:00:00Z", INT64_C(-62135596800)},
+	};
+	static const char *const wrong[] = {"",
+					    "2026-09-30",
+					    "2026-09-30 12:00:30Z",
+					    "2026-13-30T12:00:30Z",
+					    "2026-09-31T12:00:30Z",
+					    "2026-09-30T24:00:30Z",
+					    "2026-09-30T12:00:30",
+					    "2026-09-30T12:00:30.Z",
+					    "2026-09-30T12:00:30+0200",
+					    "2026-09-30T12:00:30+24:00",
+					    "2026-09-30T12:00:30Zx",
+					    "-026-09-30T12:00:30Z",
+					    "2026-09-30T12:0x:30Z",
+					    "2026-09-30T12:00:30.00000000000000000000000000000000000Z"};
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		int64_t got = -1;
+		cr_assert_eq(parse_rfc3339(span_of(rows[i].text), &got), 0, "%s", rows[i].text);
+		cr_assert_eq(got, rows[i].want, "%s: %lld", rows[i].text, (long long)got);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		int64_t got = 7;
+		cr_assert_eq(parse_rfc3339(span_of(wrong[i]), &got), -EINVAL, "%s", wrong[i]);
+		cr_assert_eq(got, 7);
+	}
+}
+
 Test(base, rfc3339)
 {
 	static const struct {

@@ -240,7 +240,26 @@ Test(kubeconfig, refusals)
 	assert_refused(CA ", insecure-skip-tls-verify: yes", "", "4", "true or false");
 	assert_refused(CA, "token: t, username: u", "9", "leave out one");
 	assert_refused(CA, "exec: {apiVersion: client.authentication.k8s.io/v1, command: x}", "9",
-		       "exec: not supported by this version");
+		       "interactiveMode: must be given");
+	assert_refused(CA, "exec: {apiVersion: client.authentication.k8s.io/v1alpha1, command: x}", "9",
+		       "client.authentication.k8s.io/v1 or");
+	assert_refused(CA, "exec: {command: x}", "9", "exec.apiVersion: \"\" found");
+	assert_refused(CA, "exec: {apiVersion: client.authentication.k8s.io/v1beta1}", "9",
+		       "exec.command: missing");
+	assert_refused(CA,
+		       "exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: x, "
+		       "interactiveMode: Maybe}",
+		       "9", "\"Maybe\" found");
+	assert_refused(CA,
+		       "exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: x, env: {a: b}}",
+		       "9", "exec.env: a list");
+	assert_refused(CA,
+		       "exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: x, env: [{value: "
+		       "b}]}",
+		       "9", "exec.env: {name: ..., value: ...}");
+	assert_refused(CA, "exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: x, args: [{}]}",
+		       "9", "a text is wanted");
+	assert_refused(CA, "exec: x", "9", "exec: {apiVersion");
 	assert_refused(CA, "auth-provider: {name: gcp}", "9", "\"gcp\": removed");
 	assert_refused(CA, "token: t, as-groups: [a]", "9", "as-groups without as");
 	assert_refused(CA, "token: t, as-uid: a", "9", "as-uid without as");
@@ -251,8 +270,8 @@ Test(kubeconfig, refusals)
 	assert_refused(CA, "token: t, as: jane, as-user-extra: {a: [\"\"]}", "9", "empty text");
 	assert_refused(SERVER ", certificate-authority-data: \"-----BEGIN CERTIFICATE-----\"", "", "4",
 		       "this is PEM, and base64 of it is wanted");
-	assert_refused(CA ", proxy-url: \"socks5://127.0.0.1:1080\"", "", "4",
-		       "proxy-url: not supported by this version");
+	assert_refused(CA ", proxy-url: \"ftp://127.0.0.1:1080\"", "", "4", "or socks5://");
+	assert_refused(CA ", proxy-url: \"127.0.0.1:1080\"", "", "4", "or socks5://");
 }
 
 Test(kubeconfig, contexts)
