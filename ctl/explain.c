@@ -19,11 +19,6 @@ static const char *granted_to(const struct history *h, size_t i)
 	return e->happened == SHM_HAPPENED_GRANTED ? who_was(&h->who, e->pid, e->at) : NULL;
 }
 
-static const char *leased_to(const struct history *h, const struct queue_key *k)
-{
-	return SHM_LEASED(k->state) ? who_was(&h->who, k->detail.host_pid, k->detail.granted_at) : NULL;
-}
-
 /* The ring itself is the bound. */
 static int history_add(void *ctx, const struct queue_happened *entry)
 {
@@ -108,12 +103,12 @@ static void print_text(const char *name, const struct queue_key *k, const struct
 	buf_printf(out, "key:        %s\n", name);
 	if (k) {
 		buf_printf(out, "state:      %s, ", shm_state_name(k->state));
-		view_state(k, now, out);
+		view_state(k, NULL, now, out);
 		buf_putc(out, '\n');
 		if (k->pending && k->state != SHM_STATE_QUARANTINED)
 			print_pending(k, now, out);
 		if (SHM_LEASED(k->state))
-			print_lease(k, leased_to(h, k), now, out);
+			print_lease(k, who_has(&h->who, k), now, out);
 		if (k->record.attempted)
 			print_last(k, now, out);
 	} else {
@@ -144,7 +139,7 @@ static void print_json(const struct queue_key *k, const struct history *h, int64
 {
 	buf_puts(out, "{\"key\":");
 	if (k)
-		view_key_json(k, leased_to(h, k), now, out);
+		view_key_json(k, who_has(&h->who, k), now, out);
 	else
 		buf_puts(out, "null");
 	buf_printf(out,

@@ -1,5 +1,6 @@
 #include "failing.h"
 #include "queue_view.h"
+#include "who.h"
 
 static bool is_worse(const struct queue_key *a, const struct queue_key *b)
 {
@@ -80,12 +81,12 @@ void failing_print(const struct failing *f, int64_t now, struct buf *out)
 		buf_printf(out, "and %zu more: see reconcilectl queue\n", f->total - f->count);
 }
 
-void failing_json(const struct failing *f, int64_t now, struct buf *out)
+void failing_json(const struct failing *f, const struct who *who, int64_t now, struct buf *out)
 {
 	buf_printf(out, "{\"total\":%zu,\"keys\":[", f->total);
 	for (size_t i = 0; i < f->count; i++) {
 		buf_puts(out, i ? ",\n" : "\n");
-		view_key_json(f->list[i], NULL, now, out);
+		view_key_json(f->list[i], who_has(who, f->list[i]), now, out);
 	}
 	buf_puts(out, "]}");
 }

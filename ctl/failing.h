@@ -6,6 +6,7 @@
 enum { FAILING_MAX = 20 };
 
 struct queue_key;
+struct who;
 struct failing {
 	struct queue_key *list[FAILING_MAX];
 	size_t count; /* in list */
@@ -18,4 +19,4 @@ void failing_done(struct failing *f);
 /* A table, or nothing when none fails. */
 void failing_print(const struct failing *f, int64_t now, struct buf *out);
 /* {"total":N,"keys":[...]} */
-void failing_json(const struct failing *f, int64_t now, struct buf *out);
+void failing_json(const struct failing *f, const struct who *who, int64_t now, struct buf *out);

@@ -2,6 +2,7 @@
 #include "config.h"
 #include "ctl.h"
 #include "queue_view.h"
+#include "who.h"
 #include <stdio.h>
 
 enum { LIMIT_DEFAULT = 1000, LIMIT_MAX = 1000000 };
@@ -72,8 +73,8 @@ static struct queue_key **collect(struct queue_reader *q, const char *controller
 	return list;
 }
 
-static void print_table(struct queue_key *const *list, size_t n, const struct counts *counts, int64_t now,
-			struct buf *out)
+static void print_table(struct queue_key *const *list, size_t n, const struct counts *counts,
+			const struct who *who, int64_t now, struct buf *out)
 {
 	static const char *const headings[] = {"CONTROLLER", "KEY",	     "STATE",	"WHY", "PRIORITY",
 					       "FAILURES",   "LAST OUTCOME", "MESSAGE", NULL};
@@ -84,7 +85,7 @@ static void print_table(struct queue_key *const *list, size_t n, const struct co
 		const struct queue_key *k = list[i];
 		_cleanup_(free_ptr) char *key = view_key(k);
 		_cleanup_(buf_done) struct buf why = {0};
-		view_state(k, now, &why);
+		view_state(k, who_has(who, k), now, &why);
 		columns_add(&t, k->controller);
 		columns_add(&t, key);
 		columns_add(&t, shm_state_name(k->state));
@@ -130,7 +131,8 @@ static void print_held(struct queue_reader *q, bool json, int64_t now, struct bu
 }
 
 static void print_json(struct queue_reader *q, struct queue_key *const *list, size_t n,
-		       const struct counts *counts, bool broker, int64_t now, struct buf *out)
+		       const struct counts *counts, bool broker, const struct who *who, int64_t now,
+		       struct buf *out)
 {
 	buf_printf(out,
 		   "{\"broker\":%s,\"counts\":{\"running\":%zu,\"ready\":%zu,\"settling\":%zu,\"waiting\":%"
@@ -142,7 +144,7 @@ static void print_json(struct queue_reader *q, struct queue_key *const *list, si
 	buf_puts(out, "],\"keys\":[");
 	for (size_t i = 0; i < n; i++) {
 		buf_puts(out, i ? ",\n" : "\n");
-		view_key_json(list[i], NULL, now, out);
+		view_key_json(list[i], who_has(who, list[i]), now, out);
 	}
 	buf_puts(out, "]}\n");
 }
@@ -169,10 +171,13 @@ CTL_RUN(queue_run)
 	struct queue_key **list = collect(q, argv[c.first], limit, &n, &counts);
 	int64_t now = clock_boottime_ns();
 	bool broker = queue_has_writer(q);
+	struct who who = {0};
+	if (broker && n && running_of(&counts))
+		who_ask(&c, &who);
 	if (c.json)
-		print_json(q, list, n, &counts, broker, now, &out);
+		print_json(q, list, n, &counts, broker, &who, now, &out);
 	else
-		print_table(list, n, &counts, now, &out);
+		print_table(list, n, &counts, &who, now, &out);
 	if (!c.json)
 		print_held(q, false, now, &out);
 	ctl_print(&out);
@@ -181,6 +186,7 @@ CTL_RUN(queue_run)
 	for (size_t i = 0; i < n; i++)
 		free(list[i]);
 	free(list);
+	who_done(&who);
 	queue_close(q);
 	return EXIT_SUCCESS;
 }

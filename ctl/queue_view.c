@@ -6,7 +6,7 @@ char *view_key(const struct queue_key *k)
 	return *k->namespace ? xasprintf("%s/%s", k->namespace, k->name) : xstrdup(k->name);
 }
 
-void view_state(const struct queue_key *k, int64_t now, struct buf *out)
+void view_state(const struct queue_key *k, const char *worker, int64_t now, struct buf *out)
 {
 	char text[32];
 	switch (k->state) {
@@ -19,8 +19,8 @@ void view_state(const struct queue_key *k, int64_t now, struct buf *out)
 	case SHM_STATE_RUNNING:
 	case SHM_STATE_DIRTY:
 	case SHM_STATE_TIMED:
-		buf_printf(out, "for %s in process %" PRIu32 "%s%s", age(now, k->detail.granted_at, text),
-			   k->detail.host_pid,
+		buf_printf(out, "for %s in %s%sprocess %" PRIu32 "%s%s", age(now, k->detail.granted_at, text),
+			   worker ? worker : "", worker ? ", " : "", k->detail.host_pid,
 			   now > k->detail.lease_end ? ", over its time: being killed" : "",
 			   k->state == SHM_STATE_DIRTY ? ", runs again afterwards" : "");
 		if (k->state == SHM_STATE_TIMED)

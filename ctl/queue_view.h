@@ -5,11 +5,11 @@
 
 /* "shop/blog", or "node1" for one without a namespace. */
 char *view_key(const struct queue_key *k); /* owned by the caller */
-/* Why it is where it is: "backoff 4s", "running 2s on process 4711", "ready since 3ms". */
-void view_state(const struct queue_key *k, int64_t now, struct buf *out);
+/* Why it is where it is: "backoff, due in 4s", "for 2s in website.1, process 4711", "ready since 3ms".
+ * Here and below worker is the instance that has it (who.h), or NULL: not known. */
+void view_state(const struct queue_key *k, const char *worker, int64_t now, struct buf *out);
 /* "Deployment.apps/v1 shop/web MODIFIED", "INITIAL". */
 void view_cause(const struct queue_cause *c, struct buf *out);
-/* worker: the instance that has it (who.h), or NULL: not known. */
 void view_key_json(const struct queue_key *k, const char *worker, int64_t now, struct buf *out);
 /* One line about what happened, without its time. worker: of a grant, to whom, or NULL. */
 void view_happened(const struct queue_happened *h, const char *worker, struct buf *out);

@@ -5,6 +5,7 @@
 #include "json.h"
 #include "lead.h"
 #include "queue_read.h"
+#include "who.h"
 #include <inttypes.h>
 #include <time.h>
 
@@ -294,8 +295,8 @@ static int region_run(const struct ctl *c, const struct ctl_command *self, const
 }
 
 /* The broker's object as it came, with two more members. */
-static int print_json(struct span status, const struct failing *failing, const struct lead_view *lead,
-		      struct buf *out)
+static int print_json(struct span status, const struct who *who, const struct failing *failing,
+		      const struct lead_view *lead, struct buf *out)
 {
 	while (status.len && strchr(" \t\r\n", status.at[status.len - 1]))
 		status.len--;
@@ -303,7 +304,7 @@ static int print_json(struct span status, const struct failing *failing, const s
 		return -EPROTO;
 	buf_span_add(out, (struct span){status.at, status.len - 1});
 	buf_puts(out, ",\"failing\":");
-	failing_json(failing, clock_boottime_ns(), out);
+	failing_json(failing, who, clock_boottime_ns(), out);
 	buf_puts(out, ",\"leaderElection\":");
 	if (lead)
 		lead_json(lead, clock_boottime_ns(), out);
@@ -333,7 +334,8 @@ CTL_RUN(status_run)
 	struct lead_view lead;
 	bool elected = lead_look(c.program.region_dir, &lead);
 	if (rc == 0 && c.json) {
-		rc = print_json(answer.status_reply.json, &failing, elected ? &lead : NULL, &out);
+		rc = print_json(answer.status_reply.json, &(struct who){status}, &failing,
+				elected ? &lead : NULL, &out);
 	} else if (rc == 0) {
 		if (elected)
 			print_lead(&lead, clock_boottime_ns(), &out);

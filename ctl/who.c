@@ -40,3 +40,8 @@ const char *who_was(const struct who *w, uint32_t pid, int64_t at)
 	}
 	return NULL;
 }
+
+const char *who_has(const struct who *w, const struct queue_key *k)
+{
+	return SHM_LEASED(k->state) ? who_was(w, k->detail.host_pid, k->detail.granted_at) : NULL;
+}

@@ -78,6 +78,9 @@ check "nothing is paused" is moody .held null
 # ---- drain ----
 object slow long
 check "a key takes long" within 20 state moody/default/slow RUNNING
+r queue >"$FOLDER/out"
+check "queue says who has it" grep -q "default/slow *RUNNING *for .* in moody\.[0-9]*, process [0-9]" "$FOLDER/out"
+check "in JSON, too" [ "$(r queue -o json | jq -r '.keys[] | select(.name == "slow").lease.instance | startswith("moody.")')" = true ]
 check "drain waits" status_is 1 r drain moody --timeout 300ms
 check "shows who runs" says "$FOLDER/err" "moody: 1 key runs: default/slow (moody."
 check "and why it ends" says "$FOLDER/err" "moody is paused, but still runs after this time: default/slow"

@@ -18,12 +18,17 @@ static struct queue_key key(enum shm_state state)
 	return k;
 }
 
-static void state_is(const struct queue_key *k, const char *want)
+static void state_in_is(const struct queue_key *k, const char *worker, const char *want)
 {
 	struct buf b = {0};
-	view_state(k, NOW, &b);
+	view_state(k, worker, NOW, &b);
 	cr_expect_str_eq(buf_str(&b), want);
 	buf_done(&b);
+}
+
+static void state_is(const struct queue_key *k, const char *want)
+{
+	state_in_is(k, NULL, want);
 }
 
 Test(view, why_a_key_is_where_it_is)
@@ -39,6 +44,7 @@ Test(view, why_a_key_is_where_it_is)
 	k.detail.lease_end = NOW + NS_PER_S;
 	k.detail.host_pid = 4711;
 	state_is(&k, "for 1s in process 4711");
+	state_in_is(&k, "website.1", "for 1s in website.1, process 4711");
 	k.state = SHM_STATE_DIRTY;
 	state_is(&k, "for 1s in process 4711, runs again afterwards");
 	k.detail.lease_end = NOW - 1;
