@@ -77,7 +77,7 @@ def scale(kind, n, quick, base, unit):
 
 
 def workers(hosts):
-    keys = size(5000, 500)
+    keys = size(20000, 500)
 
     def side(n):
         return Side(('bench_dispatch', 'workers', size(n, min(n, 8)), keys, 'DIR'), metric('broker-cpu'))
