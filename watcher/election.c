@@ -232,7 +232,9 @@ void election_answered(struct election *e, const struct election_answer *a, int6
 	bool good = a->status >= 200 && a->status < 300, held = holds(e);
 	look_at_the_clock(e, now_ns);
 	e->refused = !good || read_lease(e, a->body, now_ns) < 0;
-	if (!good)
+	if (!e->refused)
+		e->err.text[0] = 0;
+	else if (!good)
 		e->err = a->err ? *a->err : (struct err){0};
 	if (e->refused)
 		was_refused(e, a, now_ns);

@@ -1,5 +1,6 @@
 /* Two hosts on one API server, and one Lease: who leads works, the other stands by; it takes over when the first gives the Lease
  * back, is killed, or is only stopped, and at no time do both run a key. */
+#include "json_scan.h"
 #include "stack.h"
 #include <fcntl.h>
 #include <signal.h>
@@ -229,12 +230,39 @@ static void a_watcher_that_is_started_again_goes_on_leading(void)
 	CHECK_MSG(strcmp(slow, "a\nb\n") == 0, "the attempt was interrupted: %s", slow);
 }
 
+#define LEASE_PATH "/apis/coordination.k8s.io/v1/namespaces/default/leases/lock"
+
+static bool lease_says(const char *text)
+{
+	_cleanup_(buf_done) struct buf answer = {0};
+	return stack_api(&client, "GET", NULL, NULL, &answer, LEASE_PATH) == 200 &&
+	       strstr(buf_str(&answer), text);
+}
+
+/* A conflict for the next renewal; then a record without anything in it. */
+static void what_others_do_to_the_lease_is_survived(void)
+{
+	_cleanup_(free_ptr) char *before = record("runs-r-1");
+	CHECK(stack_api(&client, "PATCH", MERGE_PATCH, "{\"metadata\":{\"labels\":{\"touched\":\"yes\"}}}",
+			NULL, LEASE_PATH) == 200);
+	_cleanup_(buf_done) struct buf touched = {0};
+	CHECK(stack_api(&client, "GET", NULL, NULL, &touched, LEASE_PATH) == 200);
+	struct span renewed = json_path(buf_span(&touched), "spec", "renewTime", NULL);
+	_cleanup_(free_ptr) char *old = xasprintf("%.*s", SPAN_ARG(renewed));
+	CHECK(WAIT_FOR(60, !lease_says(old)));
+	CHECK(lease_says("\"touched\":\"yes\""));
+	CHECK(leads(B));
+	_cleanup_(free_ptr) char *after = record("runs-r-1");
+	CHECK_MSG(strcmp(before, after) == 0, "a label of the Lease made everything run again");
+	CHECK(stack_api(&client, "PATCH", MERGE_PATCH, "{\"spec\":null}", NULL, LEASE_PATH) == 200);
+	CHECK(WAIT_FOR(60, lease_says("\"holderIdentity\":\"")));
+	CHECK(WAIT_FOR(60, leads(A) != leads(B)));
+}
+
 static void a_deleted_lease_is_made_again_and_a_server_away_ends_the_lead(pid_t server)
 {
-	CHECK(stack_api(&client, "DELETE", NULL, NULL, NULL,
-			"/apis/coordination.k8s.io/v1/namespaces/default/leases/lock") == 200);
-	CHECK(WAIT_FOR(60, stack_api(&client, "GET", NULL, NULL, NULL,
-				     "/apis/coordination.k8s.io/v1/namespaces/default/leases/lock") == 200));
+	CHECK(stack_api(&client, "DELETE", NULL, NULL, NULL, LEASE_PATH) == 200);
+	CHECK(WAIT_FOR(60, stack_api(&client, "GET", NULL, NULL, NULL, LEASE_PATH) == 200));
 	CHECK(WAIT_FOR(60, leads(A) != leads(B)));
 	/* It hangs: no answer, no refusal. */
 	kill(server, SIGSTOP);
@@ -276,8 +304,9 @@ int main(void)
 	a_stopped_watcher_fences_itself();
 	nobody_ran_twice();
 	a_watcher_that_is_started_again_goes_on_leading();
-	a_deleted_lease_is_made_again_and_a_server_away_ends_the_lead(server);
 	nobody_ran_twice();
+	what_others_do_to_the_lease_is_survived();
+	a_deleted_lease_is_made_again_and_a_server_away_ends_the_lead(server);
 	CHECK(stop_all());
 	int rc = check_result();
 	fflush(stdout);
