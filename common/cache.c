@@ -251,6 +251,8 @@ static int read_object(struct cache *c, uint32_t index, const struct wanted *w, 
 		int rc = read_slot(c, index, w, ret);
 		if (rc <= 0)
 			return rc;
+		if (ret->flags & CACHE_METADATA_ALONE)
+			return -ENODATA;
 		rc = cache_unpack_object(c->unpack, ret, c->record.data + cache_record_fixed(ret), out);
 		if (rc != -ENOENT)
 			return rc < 0 ? rc : 1;
@@ -303,6 +305,11 @@ static int not_now(int rc, struct err *err)
 	if (rc == -EAGAIN)
 		return err_set(
 		    err, rc, "an object is being written, or its writer died in the middle: try again later");
+	if (rc == -ENODATA)
+		return err_set(
+		    err, rc,
+		    "the cache had no room for an object, only for its metadata: raise budgets.cache in "
+		    "reconciled.yaml, or watch less");
 	if (rc == -EPROTO)
 		return err_set(
 		    err, rc,

@@ -20,13 +20,14 @@ int cache_table(struct cache *c, const char *table_name, uint32_t *ret_table);
  * compared). */
 bool cache_table_synced(struct cache *c, uint32_t table);
 
-/* Appends the object as it came from the server (without what the configuration cuts). -ENOENT, -EAGAIN.
+/* Appends the object as it came from the server (without what the configuration cuts). -ENOENT, -EAGAIN; -ENODATA: the cache
+ * had no room for more than its metadata, and will have it whole when there is. -EPROTO: it is damaged.
  * namespace: empty for cluster scope. */
 int cache_get(struct cache *c, uint32_t table, struct span namespace, struct span name, struct buf *out,
 	      struct err *err);
 /* Calls on_object for each object of the table that has an owner reference with this uid (owner non-empty),
  * or each at all (empty). object is valid during the call; a non-zero return ends the walk with it. An object
- * that changes meanwhile is seen old or new. on_object must not call into this handle. */
+ * that changes meanwhile is seen old or new. The same errors as above, but -ENOENT: they end the walk. on_object must not call into this handle. */
 int cache_walk(struct cache *c, uint32_t table, struct span owner_uid,
 	       int (*on_object)(void *ctx, struct span namespace, struct span name, struct span object),
 	       void *ctx, struct err *err);

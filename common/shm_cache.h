@@ -36,7 +36,7 @@
 #define CACHE_MAGIC	    UINT64_C(0x314543414352) /* "RCACE1" */
 #define CACHE_SEGMENT_MAGIC UINT64_C(0x31474553)     /* "SEG1" */
 #define CACHE_DICTIONARY_MAGIC UINT64_C(0x31434944)  /* "DIC1" */
-enum { CACHE_LAYOUT_VERSION = 4 };
+enum { CACHE_LAYOUT_VERSION = 5 };
 
 enum {
 	CACHE_TABLES = 512, /* watches; a table id is index | generation << CACHE_TABLE_BITS */
@@ -65,7 +65,8 @@ struct cache_table {
 	_Atomic uint32_t objects;
 	uint8_t scope;	/* enum cache_scope, once discovery told */
 	uint8_t custom; /* the kind comes from a CustomResourceDefinition */
-	uint8_t reserved[6];
+	uint8_t reserved[2];
+	_Atomic uint32_t cut; /* objects with CACHE_METADATA_ALONE */
 	char api_version[128], kind[64];
 	char name[CACHE_TABLE_NAME];
 };
@@ -98,9 +99,12 @@ struct cache_record {
 	uint16_t owners, uid_len, version_len;
 	uint8_t namespace_len, name_len;
 	uint8_t encoding; /* enum cache_encoding */
-	uint8_t reserved[3];
+	uint8_t flags;	  /* CACHE_METADATA_ALONE */
+	uint8_t reserved[2];
 };
 enum cache_encoding { CACHE_AS_IT_IS, CACHE_ZSTD };
+/* There was no room for the rest of the object: nobody may take it for the whole. */
+enum { CACHE_METADATA_ALONE = 1 };
 
 /* At REGION_PAGE of cache-N.dic; then the dictionary. */
 struct cache_dictionary {
@@ -290,6 +294,8 @@ static inline struct region_spec cache_region_spec(void)
 				 sizeof(struct cache_lead),
 				 offsetof(struct cache_table, name),
 				 offsetof(struct cache_record, encoding),
+				 offsetof(struct cache_record, flags),
+				 offsetof(struct cache_table, cut),
 				 sizeof(struct cache_dictionary),
 				 CACHE_UNIT,
 				 CACHE_TABLE_BITS};

@@ -4,6 +4,10 @@
 #include "wire.h"
 #include <stdio.h>
 
+/* Objects of which only metadata is kept are listed again so often, when there is so much room. */
+#define HEAL_NS (10 * NS_PER_S)
+enum { HEAL_BYTES = 256 << 10 };
+
 struct change {
 	const struct object *before, *after; /* NULL: there is none */
 	int32_t priority;
@@ -162,11 +166,26 @@ static bool read_cached(struct watcher *w, const struct store_view *v, struct ob
 	       object_read(json, &w->text_before, ret, NULL) == 0;
 }
 
+/* Of an object that finds no room as a whole. */
+static int store_metadata(struct informer *i, const struct object *o, uint32_t *ret_slot, struct err *err)
+{
+	struct object_keep keep = {i->kind->api_version, i->kind->kind, true, true, NULL};
+	struct buf cut = {0};
+	object_normalize(o->json, &keep, &cut);
+	int rc = buf_failed(&cut)
+		     ? -ENOSPC
+		     : store_put_metadata(i->watcher->store, i->table, o, buf_span(&cut), ret_slot, err);
+	buf_done(&cut);
+	return rc;
+}
+
 static int store_changed(struct informer *i, const struct object *o, uint32_t epoch, struct err *err)
 {
 	struct watcher *w = i->watcher;
 	uint32_t slot;
 	int rc = store_put(w->store, i->table, o, o->json, &slot, err);
+	if (rc == -ENOSPC && !i->kind->metadata_only)
+		rc = store_metadata(i, o, &slot, err);
 	if (rc < 0)
 		return err_prefix(err, rc, "%s %s %.*s/%.*s", i->kind->api_version, i->kind->kind,
 				  SPAN_ARG(o->namespace), SPAN_ARG(o->name));
@@ -220,6 +239,11 @@ int informer_put(struct stream *s, struct span json, uint32_t epoch, struct coun
 	if (known && span_eq(v.uid, o.uid) && span_eq(v.version, o.version)) {
 		counts->unchanged++;
 		*store_mark(w->store, v.slot) = epoch;
+		if (v.cut) { /* no news, but maybe there is room now */
+			uint32_t slot;
+			rc = store_put(w->store, i->table, &o, o.json, &slot, err);
+			return rc == -ENOSPC ? 0 : rc;
+		}
 		return epoch && i->rewrite ? store_changed(i, &o, epoch, err) : 0;
 	}
 	known = known && read_cached(w, &v, &old);
@@ -303,6 +327,30 @@ bool informer_blocked(const struct informer *i)
 			return true;
 	}
 	return false;
+}
+
+void informer_heal(struct informer *i, int64_t now_ns)
+{
+	struct store *store = i->watcher->store;
+	uint32_t cut = informer_cut(i);
+	if (!cut != !i->told_cut) {
+		i->told_cut = cut;
+		informer_report(i);
+	}
+	if (!cut || now_ns < i->heal_at_ns)
+		return;
+	/* A list brings them whole; each time later, as not all of them may find room. */
+	bool room = i->heal_at_ns && store_may_fit(store, HEAL_BYTES);
+	i->heal_at_ns = now_ns + HEAL_NS;
+	for (size_t n = 0; room && n < i->n_streams; n++)
+		if (i->streams[n].reflector.phase == REFLECTOR_WATCH)
+			stream_relist(&i->streams[n]);
+}
+
+uint32_t informer_cut(const struct informer *i)
+{
+	return atomic_load_explicit(&store_table_entry(i->watcher->store, i->table)->cut,
+				    memory_order_relaxed);
 }
 
 void informer_index(struct informer *i)

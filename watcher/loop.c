@@ -53,11 +53,14 @@ static int64_t next_due(const struct watcher *w)
 {
 	int64_t due = MIN(MIN(broker_due_ns(w->broker), delivery_due_ns(w)), campaign_due_ns(w));
 	due = w->store_busy ? 0 : due;
-	for (size_t i = 0; i < w->n_informers; i++)
+	for (size_t i = 0; i < w->n_informers; i++) {
+		if (informer_cut(w->informers[i]))
+			due = MIN(due, w->informers[i]->heal_at_ns);
 		for (size_t n = 0; n < w->informers[i]->n_streams; n++) {
 			const struct stream *s = &w->informers[i]->streams[n];
 			due = s->dormant || s->exchange ? due : MIN(due, s->due_ns);
 		}
+	}
 	return due;
 }
 
@@ -67,6 +70,8 @@ static void act(struct watcher *w)
 	for (size_t i = 0; i < w->n_informers && !w->stopping; i++)
 		for (size_t n = 0; n < w->informers[i]->n_streams; n++)
 			stream_act(&w->informers[i]->streams[n], now);
+	for (size_t i = 0; i < w->n_informers && !w->stopping; i++)
+		informer_heal(w->informers[i], now);
 	campaign_run(w, now);
 	broker_run(w->broker, now);
 	delivery_run(w, now);

@@ -22,6 +22,8 @@ static int start_store(struct watcher *w, struct err *err)
 		return rc;
 	if (lost)
 		log_info("the cache begins empty", LOG_S("reason", *why.text ? why.text : "there was none"));
+	else if (*why.text)
+		log_warning("the cache's budget is not all there", LOG_S("reason", why.text));
 	uint32_t entries;
 	struct cache_outbox_entry *at = store_outbox(w->store, &entries);
 	w->outbox = outbox_new(at, entries, store_controllers(w->store));

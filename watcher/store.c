@@ -49,6 +49,7 @@ int store_table(struct store *s, const char *name, const char *api_version, cons
 	t->scope = CACHE_SCOPE_UNKNOWN;
 	t->custom = 0;
 	atomic_store_explicit(&t->objects, 0, memory_order_relaxed);
+	atomic_store_explicit(&t->cut, 0, memory_order_relaxed);
 	uint32_t state = (generation ? generation : 1) << 2 | CACHE_TABLE_USED;
 	atomic_store_explicit(&t->state, state, memory_order_release);
 	*ret = table_id(free_at, state);
@@ -194,6 +195,7 @@ static void view(const struct store *s, uint32_t slot, uint64_t place, struct st
 	ret->name = (struct span){t += r->namespace_len, r->name_len};
 	ret->uid = (struct span){t += r->name_len, r->uid_len};
 	ret->version = (struct span){t + r->uid_len, r->version_len};
+	ret->cut = r->flags & CACHE_METADATA_ALONE;
 }
 
 /* ---- objects ---- */
@@ -279,14 +281,24 @@ static void after_change(struct store *s, uint64_t bytes)
 		store_move(s, 2 * bytes);
 }
 
-int store_put(struct store *s, uint32_t table, const struct object *o, struct span json, uint32_t *ret_slot,
-	      struct err *err)
+static void count_cut(struct store *s, const struct cache_record *now, const struct cache_record *before)
+{
+	const struct cache_record *any = now ? now : before;
+	uint32_t more = (now && now->flags & CACHE_METADATA_ALONE) -
+			(uint32_t)(before && before->flags & CACHE_METADATA_ALONE);
+	if (more && table_alive(s, any->table))
+		atomic_fetch_add_explicit(&store_table_entry(s, any->table)->cut, more, memory_order_relaxed);
+}
+
+static int put(struct store *s, uint32_t table, const struct object *o, struct span json, uint8_t flags,
+	       uint32_t *ret_slot, struct err *err)
 {
 	struct cache_record head = {0};
 	struct span stored = {0};
 	uint32_t index = 0;
 	bool is_new = !find(s, table, o->namespace, o->name, &index);
 	int rc = record_head(s, table, o, json, &head, &stored, err);
+	head.flags = flags;
 	if (rc == 0)
 		rc = reserve(s, &head, is_new, err);
 	uint64_t place = 0, old = 0;
@@ -314,12 +326,28 @@ int store_put(struct store *s, uint32_t table, const struct object *o, struct sp
 		store_index_add(s, STORE_INDEX_NAME, slot->hash, index);
 	index_owners(s, index, now, before, true);
 	index_owners(s, index, before, now, false);
+	count_cut(s, now, before);
 	store_pack_stored(s, now, before);
 	if (old)
 		store_space_give(s, old);
 	*ret_slot = index;
 	after_change(s, cache_record_size(&head));
 	return 0;
+}
+
+int store_put(struct store *s, uint32_t table, const struct object *o, struct span json, uint32_t *ret_slot,
+	      struct err *err)
+{
+	return put(s, table, o, json, 0, ret_slot, err);
+}
+
+int store_put_metadata(struct store *s, uint32_t table, const struct object *o, struct span json,
+		       uint32_t *ret_slot, struct err *err)
+{
+	s->purpose = STORE_METADATA;
+	int rc = put(s, table, o, json, CACHE_METADATA_ALONE, ret_slot, err);
+	s->purpose = STORE_OBJECT;
+	return rc;
 }
 
 void store_delete(struct store *s, uint32_t index)
@@ -337,6 +365,7 @@ void store_delete(struct store *s, uint32_t index)
 					  memory_order_relaxed);
 	s->free_slots[s->n_free++] = index;
 	uint64_t length = cache_place_length(place);
+	count_cut(s, NULL, store_record(s, place));
 	store_pack_gone(s, store_record(s, place));
 	store_space_give(s, place);
 	after_change(s, length);

@@ -9,7 +9,8 @@
 struct store;
 
 /* budget: bytes of cache.shm and all segments together, at least STORE_BUDGET_MIN. *ret_lost: there were no
- * usable old contents, and *why says it ("" when there never was a cache). -EBUSY: another watcher lives;
+ * usable old contents, and *why says it ("" when there never was a cache); when it is not lost *why is "" or a warning that the
+ * file system has less room than the budget. -EBUSY: another watcher lives;
  * -ENOSPC. */
 #define STORE_BUDGET_MIN (UINT64_C(4) << 20)
 int store_open(const char *region_dir, uint64_t budget, struct store **ret, bool *ret_lost, struct err *why,
@@ -36,6 +37,7 @@ void store_tables_keep(struct store *s, bool (*keep)(void *ctx, uint32_t table),
 struct store_view {
 	uint32_t slot, table;
 	struct span namespace, name, uid, version;
+	bool cut; /* only metadata is there */
 };
 bool store_find(struct store *s, uint32_t table, struct span namespace, struct span name,
 		struct store_view *ret);
@@ -50,6 +52,11 @@ int store_json(struct store *s, uint32_t slot, struct span *ret);
  * stay. */
 int store_put(struct store *s, uint32_t table, const struct object *o, struct span json, uint32_t *ret_slot,
 	      struct err *err);
+/* The same with json being the object's apiVersion, kind and metadata alone, when the whole finds no room; readers are told so. */
+int store_put_metadata(struct store *s, uint32_t table, const struct object *o, struct span json,
+		       uint32_t *ret_slot, struct err *err);
+/* Whether so many more bytes of objects may find room; never wrong by more than what is free in segments. */
+bool store_may_fit(const struct store *s, uint64_t bytes);
 void store_delete(struct store *s, uint32_t slot);
 /* Does a part of what puts and deletes leave behind (compaction, packing anew), in about a millisecond; now and then it trains a
  * dictionary, in a tenth of a second. False: there is nothing to do. */

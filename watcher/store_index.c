@@ -99,24 +99,83 @@ static int take_area(struct store *s, uint64_t size, uint64_t *ret, struct err *
 	return 0;
 }
 
+/* Where this very entry is met first; UINT64_MAX: nowhere. */
+static uint64_t position(const struct store *s, uint64_t word, uint64_t hash, uint32_t slot)
+{
+	_Atomic uint64_t *e = entries(s, word);
+	uint64_t mask = capacity(word) - 1, k = cache_index_home(hash, cache_index_log2(word)), at;
+	for (uint64_t n = 0; n <= mask && (at = atomic_load_explicit(&e[k], memory_order_relaxed)) != 0;
+	     n++, k = (k + 1) & mask)
+		if (at == cache_index_entry(hash, slot))
+			return k;
+	return UINT64_MAX;
+}
+
+/* The hash that a slot stands under, one after the other from i = 0; false: no more. */
+static bool hash_of_slot(const struct store *s, enum store_index which, uint32_t index, size_t *i,
+			 uint64_t *ret)
+{
+	const struct cache_slot *slot = store_slot(s, index);
+	uint64_t place = atomic_load_explicit(&slot->place, memory_order_relaxed);
+	if (!place)
+		return false;
+	if (which == STORE_INDEX_NAME) {
+		*ret = slot->hash;
+		return (*i)++ == 0;
+	}
+	const struct cache_record *r = store_record(s, place);
+	while (*i < r->owners && !store_record_owner_is_first(r, *i))
+		(*i)++;
+	if (*i == r->owners)
+		return false;
+	*ret = store_record_owner(r, (*i)++);
+	return true;
+}
+
+static bool entry_right(const struct store *s, enum store_index which, uint64_t word, uint64_t k,
+			uint64_t entry)
+{
+	uint32_t slot = cache_index_slot(entry);
+	uint64_t hash;
+	for (size_t i = 0; slot < s->slots && hash_of_slot(s, which, slot, &i, &hash);)
+		if (cache_index_entry(hash, slot) == entry && position(s, word, hash, slot) == k)
+			return true;
+	return false;
+}
+
+bool store_index_repair(struct store *s, enum store_index which)
+{
+	struct store_index_state *x = &s->index[which];
+	uint64_t word = x->word, size = capacity(word), used = 0, live = 0;
+	if (!word)
+		return false;
+	_Atomic uint64_t *e = entries(s, word);
+	for (uint64_t k = 0; k < size; k++) {
+		uint64_t at = atomic_load_explicit(&e[k], memory_order_relaxed);
+		used += at != 0;
+		if (at && at != CACHE_INDEX_GONE && !entry_right(s, which, word, k, at))
+			atomic_store_explicit(&e[k], CACHE_INDEX_GONE, memory_order_release);
+	}
+	for (uint32_t slot = 0; slot < s->slots; slot++) {
+		uint64_t hash;
+		for (size_t i = 0; hash_of_slot(s, which, slot, &i, &hash); live++) {
+			if (position(s, word, hash, slot) != UINT64_MAX)
+				continue;
+			if ((used + 1) * 10 > size * 7)
+				return false;
+			put(s, word, hash, slot, &used);
+		}
+	}
+	*x = (struct store_index_state){.word = word, .used = used, .live = live};
+	return true;
+}
+
 static void fill(struct store *s, enum store_index which, uint64_t word, uint64_t *used, uint64_t *live)
 {
-	for (uint32_t i = 0; i < s->slots; i++) {
-		const struct cache_slot *slot = store_slot(s, i);
-		uint64_t place = atomic_load_explicit(&slot->place, memory_order_relaxed);
-		if (!place)
-			continue;
-		if (which == STORE_INDEX_NAME) {
-			put(s, word, slot->hash, i, used);
-			(*live)++;
-			continue;
-		}
-		const struct cache_record *r = store_record(s, place);
-		for (size_t k = 0; k < r->owners; k++)
-			if (store_record_owner_is_first(r, k)) {
-				put(s, word, store_record_owner(r, k), i, used);
-				(*live)++;
-			}
+	for (uint32_t slot = 0; slot < s->slots; slot++) {
+		uint64_t hash;
+		for (size_t i = 0; hash_of_slot(s, which, slot, &i, &hash); (*live)++)
+			put(s, word, hash, slot, used);
 	}
 }
 

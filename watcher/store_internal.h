@@ -43,6 +43,9 @@ struct store_dictionary {
 	uint32_t uses; /* slots whose records name it */
 };
 
+/* Each may use a part of the budget that those before may not. */
+enum store_purpose { STORE_OBJECT, STORE_METADATA, STORE_MOVING };
+
 struct store {
 	char *region_dir;
 	struct region region;
@@ -57,13 +60,13 @@ struct store {
 	uint32_t n_free, slots; /* slots: how many are there in all */
 	uint32_t *marks;
 	uint32_t objects;
-	bool moving; /* the reserve may be used */
+	enum store_purpose purpose; /* of what is being allocated */
 	/* the mover's round over all slots: store_move.c */
 	uint32_t at;
 	uint32_t victim;   /* the segment that is being emptied; CACHE_SEGMENTS: none */
 	bool round, again; /* one is under way; another one must follow */
 	bool sparse;	   /* there may be a segment that is worth emptying */
-	bool stuck;	   /* there was no room: not tried again until a segment has gone */
+	uint32_t stuck;	   /* there was no room: not tried again until a segment has gone */
 	/* packing: store_pack.c */
 	struct compress *compress;
 	struct cache_unpack *unpack;
@@ -163,6 +166,8 @@ void store_segment_drop(struct store *s, uint32_t index);
 int store_index_reserve(struct store *s, enum store_index which, uint64_t more, struct err *err);
 void store_index_add(struct store *s, enum store_index which, uint64_t hash, uint32_t slot);
 void store_index_remove(struct store *s, enum store_index which, uint64_t hash, uint32_t slot);
+/* Puts right what a killed writer left, where it stands. False: there is none, or no room in it. */
+bool store_index_repair(struct store *s, enum store_index which);
 /* Builds it anew from the slots, beside the one that is there. */
 int store_index_rebuild(struct store *s, enum store_index which, uint64_t more, struct err *err);
 bool store_index_find(const struct store *s, enum store_index which, uint64_t hash,

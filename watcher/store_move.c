@@ -2,7 +2,10 @@
  * segment that is being emptied, and those that are packed with another dictionary than their table has now. */
 #include "store_internal.h"
 
-enum { SLOTS_MIN = 256 }; /* looked at in one go, at least */
+enum {
+	SLOTS_MIN = 256, /* looked at in one go, at least */
+	STUCK = 1000,	 /* tries that are left out after one that found no room */
+};
 
 void store_move_again(struct store *s)
 {
@@ -12,8 +15,10 @@ void store_move_again(struct store *s)
 /* One that is worth emptying: less than half of it lives. */
 static uint32_t find_victim(struct store *s)
 {
-	if (!s->sparse || s->stuck)
+	if (!s->sparse || s->stuck) {
+		s->stuck -= s->stuck != 0;
 		return CACHE_SEGMENTS;
+	}
 	for (uint32_t i = 0; i < CACHE_SEGMENTS; i++)
 		if (i != s->open && store_segment_sparse(&s->segments[i]))
 			return i;
@@ -26,9 +31,9 @@ static int move_record(struct store *s, uint32_t index, uint64_t place)
 {
 	uint64_t to, length = cache_place_length(place);
 	char *at;
-	s->moving = true;
+	s->purpose = STORE_MOVING;
 	int rc = store_take(s, length, &to, &at);
-	s->moving = false;
+	s->purpose = STORE_OBJECT;
 	if (rc < 0)
 		return rc;
 	memcpy(at, store_record(s, place), length);
@@ -102,7 +107,7 @@ bool store_move(struct store *s, uint64_t bytes)
 	for (; rc == 0 && s->at < s->slots && (done < bytes || looked < SLOTS_MIN); looked++)
 		rc = visit(s, s->at++, s->victim, true, &done);
 	/* Without room for it the rest waits for better times: puts go before. */
-	s->stuck = s->stuck || rc < 0;
+	s->stuck = rc < 0 ? STUCK : s->stuck;
 	if (rc < 0 || s->at >= s->slots) {
 		s->round = false;
 		s->victim = CACHE_SEGMENTS;

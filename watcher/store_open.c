@@ -43,6 +43,16 @@ static bool index_sane(const struct store *s, uint64_t word)
 		aligned_inside(s, cache_index_offset(word), (UINT64_C(1) << cache_index_log2(word)) * 8));
 }
 
+/* It is one of the parts that are indexes, whole: only then it may be written where it stands. */
+static bool index_is_area(const struct store *s, uint64_t word)
+{
+	struct cache_header *h = store_header(s);
+	for (uint32_t i = 0; word && i < h->areas; i++)
+		if (h->area[i].offset == cache_index_offset(word))
+			return h->area[i].size == (UINT64_C(1) << cache_index_log2(word)) * 8;
+	return false;
+}
+
 static int by_offset(const void *a, const void *b)
 {
 	const struct cache_area *x = a, *y = b;
@@ -157,6 +167,8 @@ static int take_slot(struct store *s, uint32_t i, struct err *why)
 	s->index[STORE_INDEX_NAME].live++;
 	s->index[STORE_INDEX_OWNER].live += r->owners; /* at most: the rebuild counts */
 	atomic_fetch_add(&store_table_entry(s, r->table)->objects, 1);
+	if (r->flags & CACHE_METADATA_ALONE)
+		atomic_fetch_add(&store_table_entry(s, r->table)->cut, 1);
 	return 0;
 }
 
@@ -166,8 +178,10 @@ static int take_slots(struct store *s, struct err *why)
 	s->slots = atomic_load(&h->extents) * CACHE_EXTENT_SLOTS;
 	s->free_slots = xcalloc(MAX(s->slots, 1u), sizeof *s->free_slots);
 	s->marks = xcalloc(MAX(s->slots, 1u), sizeof *s->marks);
-	for (size_t i = 0; i < CACHE_TABLES; i++)
+	for (size_t i = 0; i < CACHE_TABLES; i++) {
 		atomic_store(&h->table[i].objects, 0);
+		atomic_store(&h->table[i].cut, 0);
+	}
 	for (uint32_t i = s->slots; i-- > 0;) { /* the lowest free slot ends on top of the stack */
 		int rc = take_slot(s, i, why);
 		if (rc < 0)
@@ -197,10 +211,13 @@ static int recover(struct store *s, struct err *why)
 			s->open = i;
 		}
 	}
-	s->index[STORE_INDEX_NAME].word = h->name_index;
-	s->index[STORE_INDEX_OWNER].word = h->owner_index;
-	rc = store_index_rebuild(s, STORE_INDEX_NAME, 1, why);
-	return rc < 0 ? rc : store_index_rebuild(s, STORE_INDEX_OWNER, 1, why);
+	s->index[STORE_INDEX_NAME].word = index_is_area(s, h->name_index) ? (uint64_t)h->name_index : 0;
+	s->index[STORE_INDEX_OWNER].word = index_is_area(s, h->owner_index) && h->owner_index != h->name_index
+					       ? (uint64_t)h->owner_index
+					       : 0;
+	for (enum store_index i = 0; i < STORE_INDEXES && rc == 0; i++)
+		rc = store_index_repair(s, i) ? 0 : store_index_rebuild(s, i, 1, why);
+	return rc;
 }
 
 /* ---- a new one ---- */
@@ -308,6 +325,9 @@ int store_open(const char *region_dir, uint64_t budget, struct store **ret, bool
 	if (rc == 0) {
 		unlink_strays(s);
 		rc = check_space(s, err);
+		/* What is there already is worth keeping, whoever has filled the file system. */
+		if (rc < 0 && state == REGION_RECOVERED)
+			rc = err_set(why, 0, "%s", err->text);
 	}
 	if (rc == 0) {
 		*ret_lost = state != REGION_RECOVERED;

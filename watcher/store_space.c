@@ -1,17 +1,26 @@
 /* Segments: bytes for records. A record goes where the open segment ends. What is freed is only counted; a
  * segment that holds less than half is emptied into the open one bit by bit (store_move.c) and unlinked, so garbage
  * hardly exceeds the live bytes. When the budget is reached, the segment with most garbage is emptied at once, for
- * which one segment's worth of the budget is kept in reserve. */
+ * which one segment's worth of the budget is kept in reserve; a sixteenth is kept for the metadata of objects for
+ * which there is no room. */
 #include "store_internal.h"
 #include <stdio.h>
 #include <unistd.h>
 
-enum { GROW_MIN = 64 << 10, GROW_MAX = 4 << 20 };
+enum { GROW_MIN = 64 << 10, GROW_MAX = 4 << 20, METADATA_PART = 16 };
 #define SEGMENT_CAP_MIN (UINT64_C(256) << 10)
+
+bool store_may_fit(const struct store *s, uint64_t bytes)
+{
+	return s->allocated + MAX(bytes, (uint64_t)GROW_MIN) <= store_limit(s);
+}
 
 uint64_t store_limit(const struct store *s)
 {
-	return s->moving ? s->budget : s->budget - MIN(s->budget, s->segment_cap);
+	if (s->purpose == STORE_MOVING)
+		return s->budget;
+	uint64_t kept = s->segment_cap + (s->purpose == STORE_OBJECT ? s->budget / METADATA_PART : 0);
+	return s->budget - MIN(s->budget, kept);
 }
 
 static int refuse(const struct store *s, int rc, uint64_t bytes, struct err *err)
@@ -82,7 +91,7 @@ void store_segment_drop(struct store *s, uint32_t index)
 	s->allocated -= MIN(s->allocated, region_header(&g->region)->allocated);
 	region_done(&g->region);
 	*g = (struct store_segment){0};
-	s->stuck = false;
+	s->stuck = 0;
 	if (s->victim == index)
 		s->victim = CACHE_SEGMENTS;
 	if (s->open == index)

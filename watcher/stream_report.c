@@ -42,9 +42,24 @@ void informer_report(const struct informer *i)
 	const struct stream *worst = &i->streams[0];
 	for (size_t n = 0; n < i->n_streams && worst->state == WIRE_STATE_OK; n++)
 		worst = &i->streams[n];
+	enum wire_state state = worst->state;
+	struct buf text = {.limit = 1000};
+	buf_puts(&text, worst->message ? worst->message : "");
+	uint32_t cut = informer_cut(i);
+	if (state == WIRE_STATE_OK && cut) {
+		state = WIRE_STATE_DEGRADED;
+		buf_printf(
+		    &text,
+		    "the cache is full: of %u objects of %s %s only the metadata is kept, and what needs the "
+		    "whole waits; raise budgets.cache in reconciled.yaml, or watch less (selectors, "
+		    "metadataOnly, cache.fields)",
+		    cut, i->kind->api_version, i->kind->kind);
+		log_warning("the cache is full", LOG_S("table", i->name), LOG_S("reason", buf_str(&text)));
+	}
 	for (size_t n = 0; n < i->n_subs; n++)
-		broker_report(i->watcher->broker, i->subs[n]->controller->config->name, i->topic,
-			      worst->state, worst->message ? worst->message : "");
+		broker_report(i->watcher->broker, i->subs[n]->controller->config->name, i->topic, state,
+			      buf_str(&text));
+	buf_done(&text);
 }
 
 /* What a person has to grant, in the words of a Role. */

@@ -104,6 +104,8 @@ struct informer {
 	uint32_t table;
 	bool strip_managed_fields;
 	struct projection *projection; /* of kind->fields; NULL: all is kept */
+	uint32_t told_cut;	       /* not 0: that objects are cut is reported */
+	int64_t heal_at_ns;	       /* when to look whether they may be whole again */
 	bool rewrite; /* the next list stores unchanged objects too: how they are kept has changed */
 	bool used;    /* by the plan being made */
 	bool served;
@@ -169,7 +171,10 @@ int informer_sweep(struct informer *i, struct span namespace, uint32_t epoch, st
 /* Every stream has its first list now, or had it before a restart. */
 bool informer_synced(const struct informer *i);
 bool informer_blocked(
-    const struct informer *i);		 /* has no first list, waits after a failure, and that is reported */
+    const struct informer *i); /* has no first list, waits after a failure, and that is reported */
+/* Tells that objects are cut for want of room, and lists them again when there is some. */
+void informer_heal(struct informer *i, int64_t now_ns);
+uint32_t informer_cut(const struct informer *i);
 void informer_index(struct informer *i); /* builds references from the cache */
 
 /* The key set of one sub for a create of this object, as a sweep makes it. */

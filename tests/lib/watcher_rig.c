@@ -169,6 +169,14 @@ bool rig_cache_lacks(const char *table, const char *name)
 	return rc == -ENOENT;
 }
 
+bool rig_cache_cut(const char *table, const char *name)
+{
+	struct buf b = {0};
+	int rc = cached(table, name, &b);
+	buf_done(&b);
+	return rc == -ENODATA;
+}
+
 size_t rig_keys_of(const char *name)
 {
 	size_t n = 0;

@@ -39,4 +39,5 @@ bool rig_watching(const char *kind);
 /* Does the cached object of namespace shop hold this text; is there none? */
 bool rig_cache_says(const char *table, const char *name, const char *part);
 bool rig_cache_lacks(const char *table, const char *name);
-size_t rig_keys_of(const char *controller); /* that came */
+bool rig_cache_cut(const char *table, const char *name); /* only its metadata is there */
+size_t rig_keys_of(const char *controller);		 /* that came */

@@ -204,6 +204,41 @@ Test(cache, a_torn_slot_is_not_now_and_is_repaired)
 	buf_done(&b);
 }
 
+Test(cache, an_index_is_put_right_where_it_stands)
+{
+	struct cache_header *h = store_header_of_test(store);
+	char name[32];
+	for (int i = 0; i < 200; i++) {
+		snprintf(name, sizeof name, "n%d", i);
+		cr_assert_eq(put(name, "1", i % 2 ? "o1" : NULL), 0);
+	}
+	struct store_usage before, after;
+	store_usage(store, &before);
+	uint64_t words[] = {h->name_index, h->owner_index};
+	for (size_t k = 0; k < ARRAY_SIZE(words); k++) {
+		_Atomic uint64_t *e =
+		    (_Atomic uint64_t *)(void *)((char *)h - REGION_PAGE + cache_index_offset(words[k]));
+		for (uint64_t i = 0; i < UINT64_C(1) << cache_index_log2(words[k]); i++)
+			if (i % 3 == 0)
+				e[i] = 0; /* a hole: what stands behind it is not found */
+			else if (i % 7 == 0)
+				e[i] =
+				    cache_index_entry(i << 40, (uint32_t)i); /* nobody's, or a second one */
+	}
+	store_close(store);
+	open_store(64 << 20);
+	cr_assert(!lost);
+	cr_assert_eq(count("o1"), 100);
+	for (int i = 0; i < 200; i++) {
+		snprintf(name, sizeof name, "n%d", i);
+		cr_assert(has(name, ""));
+	}
+	h = store_header_of_test(store);
+	cr_assert(h->name_index == words[0] && h->owner_index == words[1]);
+	store_usage(store, &after);
+	cr_assert_eq(after.allocated, before.allocated);
+}
+
 Test(cache, a_damaged_slot_makes_the_cache_untrusted)
 {
 	struct cache_header *h;
@@ -288,6 +323,81 @@ Test(cache, a_full_budget_refuses_and_deletes_give_back)
 	store_usage(store, &u);
 	cr_assert_leq(u.allocated, u.budget);
 	cr_assert_eq(count(""), stored);
+}
+
+static int put_cut(const char *name, size_t padding)
+{
+	struct buf json = {0}, cut = {0}, scratch = {0};
+	struct object o;
+	uint32_t slot;
+	buf_printf(&json,
+		   "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"namespace\":\"shop\","
+		   "\"name\":\"%s\","
+		   "\"uid\":\"u\",\"resourceVersion\":\"1\"},\"data\":\"%*s\"}",
+		   name, (int)padding, "");
+	cr_assert_eq(object_read(buf_span(&json), &scratch, &o, &err), 0);
+	object_normalize(o.json, &(struct object_keep){"v1", "ConfigMap", true, true, NULL}, &cut);
+	int rc = store_put_metadata(store, table, &o, buf_span(&cut), &slot, &err);
+	buf_done(&json);
+	buf_done(&cut);
+	buf_done(&scratch);
+	return rc;
+}
+
+static int get(const char *name)
+{
+	struct buf b = {0};
+	int rc = cache_get(cache, table, span_of("shop"), span_of(name), &b, &err);
+	cr_assert(rc == 0 || b.len == 0);
+	buf_done(&b);
+	return rc;
+}
+
+Test(cache, an_object_without_room_is_kept_as_metadata_and_nobody_takes_it_for_the_whole)
+{
+	char name[32];
+	int n = 0, whole, rc;
+	store_close(store);
+	nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	mkdir(folder, 0700);
+	open_store(4 << 20);
+	cache_close(cache);
+	cr_assert_eq(cache_open(folder, &cache, &err), 0);
+	for (rc = 0; rc == 0; n += rc == 0) {
+		snprintf(name, sizeof name, "n%d", n);
+		rc = put_sized(name, "u", "1", NULL, 20000);
+	}
+	cr_assert_eq(rc, -ENOSPC);
+	whole = n;
+	for (rc = 0; rc == 0; n += rc == 0) {
+		snprintf(name, sizeof name, "n%d", n);
+		rc = put_cut(name, 20000);
+	}
+	cr_assert_eq(rc, -ENOSPC);
+	cr_assert_gt(n - whole, 500);
+	struct cache_table *t = store_table_entry(store, table);
+	cr_assert_eq(atomic_load(&t->cut), (uint32_t)(n - whole));
+	snprintf(name, sizeof name, "n%d", whole);
+	cr_assert_eq(get(name), -ENODATA);
+	cr_assert(strstr(err.text, "only for its metadata"), "%s", err.text);
+	int seen = 0;
+	cr_assert_eq(cache_walk(cache, table, span_of(""), count_one, &seen, &err), -ENODATA);
+	store_close(store);
+	open_store(4 << 20);
+	t = store_table_entry(store, table);
+	cr_assert(!lost && atomic_load(&t->cut) == (uint32_t)(n - whole));
+	/* With room again it becomes whole. */
+	for (int i = 0; i < whole; i++) {
+		struct store_view v;
+		snprintf(name, sizeof name, "n%d", i);
+		cr_assert(store_find(store, table, span_of("shop"), span_of(name), &v) && !v.cut);
+		store_delete(store, v.slot);
+	}
+	cr_assert(store_may_fit(store, 20000));
+	snprintf(name, sizeof name, "n%d", whole);
+	cr_assert_eq(put_sized(name, "u", "1", NULL, 20000), 0, "%s", err.text);
+	cr_assert_eq(get(name), 0);
+	cr_assert_eq(atomic_load(&t->cut), (uint32_t)(n - whole - 1));
 }
 
 Test(cache, an_emptied_cache_gives_its_segments_back)
