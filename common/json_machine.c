@@ -31,25 +31,6 @@ void json_machine_init(struct json_machine *m)
 	m->wrong = NULL;
 }
 
-/* Eight bytes at a time: a byte that is zero in x has its high bit set in (x - 0x01..) & ~x & 0x80.. */
-size_t json_plain_bytes(const char *at, size_t n)
-{
-	const uint64_t ones = UINT64_C(0x0101010101010101), highs = ones * 0x80;
-	size_t i = 0;
-	for (; i + 8 <= n; i += 8) {
-		uint64_t x;
-		memcpy(&x, at + i, 8);
-		uint64_t quote = x ^ (ones * '"'), backslash = x ^ (ones * '\\');
-		if ((((quote - ones) & ~quote) | ((backslash - ones) & ~backslash) |
-		     ((x - ones * 0x20) & ~x)) &
-		    highs)
-			break;
-	}
-	while (i < n && at[i] != '"' && at[i] != '\\' && (unsigned char)at[i] >= 0x20)
-		i++;
-	return i;
-}
-
 static bool is_digit(char c)
 {
 	return c >= '0' && c <= '9';
@@ -154,16 +135,21 @@ static bool structure(struct json_machine *m, char c)
 	}
 }
 
-/* A byte of a string that is not a plain one. */
+static void end_string(struct json_machine *m)
+{
+	if (m->in_key)
+		m->state = EXPECT_COLON;
+	else
+		end_value(m);
+}
+
+/* A byte of a string that is neither a plain one nor the quote that ends it. */
 static bool in_string(struct json_machine *m, char c)
 {
 	if (m->state == IN_STRING) {
-		if (c == '"')
-			m->in_key ? (void)(m->state = EXPECT_COLON) : end_value(m);
-		else if (c == '\\')
-			m->state = IN_ESCAPE;
-		else
+		if (c != '\\')
 			return refuse(m, "a control byte in a string must be escaped");
+		m->state = IN_ESCAPE;
 		return true;
 	}
 	if (m->state == IN_ESCAPE) {
@@ -239,7 +225,10 @@ size_t json_machine_run(struct json_machine *m, const char *at, size_t n, bool *
 			i += json_plain_bytes(at + i, n - i);
 			if (i == n)
 				break;
-			good = in_string(m, at[i]);
+			if (at[i] == '"')
+				end_string(m);
+			else
+				good = in_string(m, at[i]);
 		} else if (m->state == IN_ESCAPE || m->state == IN_HEX) {
 			good = in_string(m, at[i]);
 		} else if (m->state == IN_LITERAL) {

@@ -29,5 +29,7 @@ static inline bool json_is_space(char c)
 }
 /* How many bytes at the start are neither '"' nor '\' nor below 0x20. */
 size_t json_plain_bytes(const char *at, size_t n);
+/* In checked text: the end of the container whose opening bracket is at text[at]. */
+size_t json_skip_container(struct span text, size_t at);
 /* In checked text: the end of the string whose opening quote is at text[at]. */
 size_t json_string_end(struct span text, size_t at);

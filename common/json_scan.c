@@ -82,24 +82,6 @@ size_t json_string_end(struct span text, size_t at)
 	return text.len;
 }
 
-static size_t skip_container(struct span text, size_t at)
-{
-	size_t depth = 0;
-	while (at < text.len) {
-		char c = text.at[at];
-		if (c == '"') {
-			at = json_string_end(text, at);
-			continue;
-		}
-		at++;
-		if (c == '{' || c == '[')
-			depth++;
-		else if ((c == '}' || c == ']') && --depth == 0)
-			break;
-	}
-	return at;
-}
-
 static size_t skip_value(struct span text, size_t at)
 {
 	if (at == text.len)
@@ -107,7 +89,7 @@ static size_t skip_value(struct span text, size_t at)
 	if (text.at[at] == '"')
 		return json_string_end(text, at);
 	if (text.at[at] == '{' || text.at[at] == '[')
-		return skip_container(text, at);
+		return json_skip_container(text, at);
 	while (at < text.len && !json_is_space(text.at[at]) && !strchr(",]}", text.at[at]))
 		at++;
 	return at;
@@ -250,6 +232,10 @@ int json_unescape(struct span value, struct buf *out)
 
 static bool string_is(struct span value, struct span text)
 {
+	/* Nearly always without an escape, and in its quotes alone. */
+	if (value.len >= 2 && value.at[0] == '"' && !memchr(value.at, '\\', value.len))
+		return value.len == text.len + 2 && memcmp(value.at + 1, text.at, text.len) == 0 &&
+		       value.at[value.len - 1] == '"';
 	struct span rest;
 	if (string_inside(value, &rest) < 0)
 		return false;
@@ -270,15 +256,24 @@ bool json_string_is(struct span value, const char *text)
 
 /* ---- lookups ---- */
 
+void json_get_all(struct span object, const char *const *names, struct span *values, size_t n)
+{
+	struct span key, value;
+	struct json_iter it = {0};
+	for (size_t i = 0; i < n; i++)
+		values[i] = (struct span){NULL, 0};
+	if (json_type_of(object) == JSON_OBJECT)
+		while (json_each(object, &it, &key, &value))
+			for (size_t i = 0; i < n; i++)
+				if (json_string_is(key, names[i]))
+					values[i] = value;
+}
+
 struct span json_get(struct span object, const char *key)
 {
-	struct span name, value, found = {NULL, 0};
-	struct json_iter it = {0};
-	if (json_type_of(object) == JSON_OBJECT)
-		while (json_each(object, &it, &name, &value))
-			if (json_string_is(name, key))
-				found = value;
-	return found;
+	struct span value;
+	json_get_all(object, &key, &value, 1);
+	return value;
 }
 
 struct span json_path(struct span object, ...)

@@ -27,6 +27,8 @@ enum json_type json_type_of(struct span value);
 /* Member of an object; absent: {NULL, 0}. The value's span: strings with their quotes. The text must have
  * passed json_check. */
 struct span json_get(struct span object, const char *key);
+/* The same for several names in one walk: values[i] is that of names[i]. */
+void json_get_all(struct span object, const char *const *names, struct span *values, size_t n);
 /* Nested members: json_path(o, "metadata", "name", NULL). */
 struct span json_path(struct span object, ...) __attribute__((sentinel));
 /* The inside of a string value without escapes, as a span into the text; -ENODATA if absent or null, -EINVAL

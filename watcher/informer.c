@@ -216,10 +216,10 @@ static int read_new(struct informer *i, struct span json, struct object *ret, st
 	buf_reset(&w->text_after);
 	struct object_keep keep = {i->kind->api_version, i->kind->kind, i->strip_managed_fields,
 				   i->kind->metadata_only, i->projection};
-	object_normalize(json, &keep, &w->json);
+	struct span metadata = object_normalize(json, &keep, &w->json);
 	if (buf_failed(&w->json))
 		return err_set(err, -ENOMEM, "no memory for an object of %zu bytes", json.len);
-	int rc = object_read(buf_span(&w->json), &w->text_after, ret, err);
+	int rc = object_read_at(buf_span(&w->json), metadata, &w->text_after, ret, err);
 	if (rc == 0 && (!ret->uid.len || !ret->version.len))
 		rc = err_set(err, -EINVAL, "its metadata.uid or resourceVersion is missing");
 	return rc;

@@ -5,7 +5,6 @@
 struct object {
 	struct span json;			   /* {NULL, 0}: there is no object */
 	struct span namespace, name, uid, version; /* unescaped; "" when absent */
-	struct span api_version, kind;		   /* unescaped; absent when absent */
 	int64_t generation;			   /* -1: none, as ConfigMaps and Secrets */
 	struct span deletion;			   /* deletionTimestamp; absent while the object lives */
 	struct span labels, annotations, owners, finalizers; /* JSON values or absent */
@@ -20,6 +19,9 @@ static inline bool object_exists(const struct object *o)
  * hold nothing of use and live as long as *ret. Of members with one name the last counts; null is as good as
  * absent. -EINVAL: no object with a metadata.name, or names that the API does not have; err says which. */
 int object_read(struct span json, struct buf *scratch, struct object *ret, struct err *err);
+/* The same, for one who knows where metadata is. */
+int object_read_at(struct span json, struct span metadata, struct buf *scratch, struct object *ret,
+		   struct err *err);
 
 /* One owner reference; api_version and kind are raw texts between the quotes. */
 struct object_owner {
@@ -42,4 +44,5 @@ struct object_keep {
 	bool strip_managed_fields, metadata_only;
 	const struct projection *fields; /* NULL: all */
 };
-void object_normalize(struct span json, const struct object_keep *keep, struct buf *out);
+/* Returns the metadata in out, for object_read_at: good until out changes. */
+struct span object_normalize(struct span json, const struct object_keep *keep, struct buf *out);
