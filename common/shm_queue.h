@@ -170,6 +170,23 @@ struct shm_pending {
 	uint8_t wait;  /* enum shm_wait, of a WAITING key, or of a SETTLING one that will be */
 };
 
+/* As it lies in the slot. Its parts are not stored one by one: a load of the whole would have to wait for all of these. */
+static inline uint64_t shm_pending_word(struct shm_pending p)
+{
+	return p.count | (uint64_t)p.causes << 16 | (uint64_t)p.ends << 24 | (uint64_t)p.flags << 32 |
+	       (uint64_t)p.uncounted << 40 | (uint64_t)p.state << 48 | (uint64_t)p.wait << 56;
+}
+static inline struct shm_pending shm_pending_of(uint64_t word)
+{
+	return (struct shm_pending){.count = (uint16_t)word,
+				    .causes = (uint8_t)(word >> 16),
+				    .ends = (uint8_t)(word >> 24),
+				    .flags = (uint8_t)(word >> 32),
+				    .uncounted = (uint8_t)(word >> 40),
+				    .state = (uint8_t)(word >> 48),
+				    .wait = (uint8_t)(word >> 56)};
+}
+
 #define SHM_ADDED_UNIT (NS_PER_S / 10)
 
 struct shm_slot {
@@ -193,7 +210,9 @@ struct shm_slot {
 	/* the name; or, when longer, the reference (4 bytes) of its text */
 	uint8_t name[SHM_NAME_INLINE];
 };
-_Static_assert(sizeof(struct shm_pending) == 8, "a merge is one store");
+_Static_assert(sizeof(struct shm_pending) == 8 && offsetof(struct shm_pending, wait) == 7 &&
+		   __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+	       "a merge is one store: see shm_pending_word");
 _Static_assert(sizeof(struct shm_slot) == 64 && offsetof(struct shm_slot, word) == 8,
 	       "a slot is one cache line");
 #define SHM_SLOTS_PER_BLOCK (SHM_BLOCK / sizeof(struct shm_slot))
@@ -231,7 +250,7 @@ struct shm_detail {
 	struct shm_causes lease_objects;
 	int32_t lease_priority;
 	uint32_t lease_added; /* as slot.added */
-	uint64_t key_hash;     /* shm_key_hash() */
+	uint64_t key_hash;    /* shm_key_hash() */
 	uint16_t lease_count;
 	uint8_t lease_causes, lease_ends, lease_flags; /* as in the slot */
 	uint8_t spare[3];

@@ -42,7 +42,8 @@ void index_controller(struct index *x, uint16_t controller, struct span name)
 struct index_key index_key(const struct index *x, uint16_t controller, struct span namespace,
 			   struct span name)
 {
-	struct index_key key = {.namespace = namespace, .name = name, .controller = controller};
+	struct index_key key = {
+	    .namespace = namespace, .name = name, .controller = controller, .number = INDEX_NONE};
 	key.namespace_hash = shm_hash(x->controllers[controller], namespace);
 	key.hash = shm_hash(key.namespace_hash, name);
 	return key;
@@ -53,32 +54,43 @@ uint64_t index_hash_of(const struct index *x, const struct shm_slot *s)
 	return shm_hash(x->namespaces[s->namespace_number].hash, store_name(x->store, s));
 }
 
+/* ---- namespaces ---- */
+
 struct wanted {
 	const struct index *x;
 	const struct index_key *key;
 };
 
-static bool has_key(const void *ctx, uint32_t slot)
-{
-	const struct wanted *w = ctx;
-	const struct shm_slot *s = store_slot(w->x->store, slot);
-	return s->controller == w->key->controller && span_eq(store_name(w->x->store, s), w->key->name) &&
-	       span_eq(store_namespace(w->x->store, s->namespace_number), w->key->namespace);
-}
-
-uint32_t index_find(const struct index *x, const struct index_key *key)
-{
-	return table_find(&x->by_key, index_tag(key->hash), has_key, &(struct wanted){x, key});
-}
-
-/* ---- namespaces ---- */
-
-static bool is_namespace(const void *ctx, uint32_t number)
+static inline bool is_namespace(const void *ctx, uint32_t number)
 {
 	const struct wanted *w = ctx;
 	const struct index_namespace *n = &w->x->namespaces[number];
 	return n->hash == w->key->namespace_hash && n->controller == w->key->controller &&
 	       span_eq(store_namespace(w->x->store, number), w->key->namespace);
+}
+
+static uint32_t find_namespace(const struct index *x, const struct index_key *key)
+{
+	const struct wanted w = {x, key};
+	uint32_t number = x->last_namespace;
+	if (number == INDEX_NONE || !is_namespace(&w, number))
+		number = table_find(&x->by_namespace, index_tag(key->namespace_hash), is_namespace, &w);
+	return number;
+}
+
+static inline bool has_key(const void *ctx, uint32_t slot)
+{
+	const struct wanted *w = ctx;
+	const struct shm_slot *s = store_slot(w->x->store, slot);
+	return s->namespace_number == w->key->number && span_eq(store_name(w->x->store, s), w->key->name);
+}
+
+uint32_t index_find(const struct index *x, struct index_key *key)
+{
+	key->number = find_namespace(x, key);
+	if (key->number == INDEX_NONE)
+		return INDEX_NONE;
+	return table_find(&x->by_key, index_tag(key->hash), has_key, &(struct wanted){x, key});
 }
 
 static int namespace_new(struct index *x, const struct index_key *key, uint32_t *ret)
@@ -136,17 +148,8 @@ int index_expect(struct index *x)
 
 int index_namespace(struct index *x, const struct index_key *key, uint32_t *ret)
 {
-	const struct wanted w = {x, key};
-	uint32_t number = x->last_namespace;
-	if (number == INDEX_NONE || !is_namespace(&w, number))
-		number = table_find(&x->by_namespace, index_tag(key->namespace_hash), is_namespace, &w);
-	if (number == INDEX_NONE) {
-		int rc = namespace_new(x, key, &number);
-		if (rc < 0)
-			return rc;
-	}
-	*ret = x->last_namespace = number;
-	return 0;
+	*ret = key->number;
+	return *ret == INDEX_NONE ? namespace_new(x, key, ret) : 0;
 }
 
 static void namespace_forget(struct index *x, uint32_t number)

@@ -71,6 +71,7 @@ struct index_key {
 	uint64_t namespace_hash, hash; /* shm_key_hash() of namespace and key */
 	struct span namespace, name;
 	uint16_t controller;
+	uint32_t number; /* of the namespace, since index_find; INDEX_NONE: it has no key yet */
 };
 
 struct index {
@@ -103,12 +104,12 @@ static inline uint32_t index_tag(uint64_t hash)
 {
 	return (uint32_t)(hash >> 32);
 }
-uint32_t index_find(const struct index *x, const struct index_key *key); /* or INDEX_NONE */
+uint32_t index_find(const struct index *x, struct index_key *key); /* or INDEX_NONE */
 static inline __attribute__((always_inline)) void index_prefetch(const struct index *x, uint64_t hash)
 {
 	table_prefetch(&x->by_key, index_tag(hash));
 }
-/* The number of the key's namespace: found, or made with no key yet. -ENOSPC. */
+/* After index_find: the number of the key's namespace, which may be made now, with no key yet. -ENOSPC. */
 int index_namespace(struct index *x, const struct index_key *key, uint32_t *ret);
 void index_namespace_drop(struct index *x, uint32_t number); /* if it has no key */
 /* At a start: a namespace cell that a key names; its memory and its place in the table are reserved. */

@@ -20,12 +20,12 @@ int plain_grant(struct workqueue *wq, uint32_t slot, const struct workqueue_hold
 		struct workqueue_grant *ret)
 {
 	struct store *st = wq->store;
-	const struct shm_slot *s = store_slot(st, slot);
+	struct shm_slot *s = store_slot_at(st, slot);
 	const struct shm_controller *row = store_controller(st, s->controller);
 	struct workqueue_controller *c = &wq->controllers[s->controller];
 	if (s->detail || s->record || row->pause != SHM_PAUSE_NONE)
 		return 0;
-	struct shm_pending was = s->pending;
+	struct shm_pending was = shm_pending_of(s->word);
 	struct shm_history h =
 	    happened(s, SHM_HAPPENED_GRANTED, state_next(was.state, STATE_EVENT_GRANT), now);
 	uint32_t ref;
@@ -34,11 +34,11 @@ int plain_grant(struct workqueue *wq, uint32_t slot, const struct workqueue_hold
 	h.generation = store_header(st)->next_generation;
 	h.key_hash = slot == wq->ahead ? wq->ahead_hash : index_hash_of(&wq->index, s);
 	h.delay = now - s->ready_at;
-	h.count = was.count;
-	h.causes = was.causes;
+	h.duration_us = was.count | (uint32_t)was.causes << 16; /* count and causes */
 	h.ends = was.ends;
 	h.pid = holder->host_pid;
-	const struct shm_detail d = {
+	struct shm_detail *d = store_detail_at(st, ref);
+	*d = (struct shm_detail){
 	    .generation = h.generation,
 	    .granted_at = now,
 	    .deadline = now + c->rules.timeout,
@@ -55,56 +55,55 @@ int plain_grant(struct workqueue *wq, uint32_t slot, const struct workqueue_hold
 	    .lease_ends = was.ends,
 	    .lease_flags = was.flags & SHM_SLOT_CHANGED,
 	};
-	store_detail_fill(st, ref, &d);
-	struct shm_slot to = {.state = h.to, .priority = s->priority, .detail = ref};
-	uint64_t at = store_slot_byte(st, slot), words[4];
-	memcpy(words, (const char *)&to + offsetof(struct shm_slot, word), sizeof(words));
 	bool added = was.flags & SHM_SLOT_ADDED;
 	index_ready_take(&wq->index, slot, s->namespace_number, index_band(s->priority));
-	store_words(
-	    st, slot,
-	    (const struct store_word[]){
-		{at + 8, words[0]},
-		{at + 16, words[1]},
-		{at + 24, words[2]},
-		{at + 32, words[3]},
-		{SHM_HEADER_AT + offsetof(struct shm_queue_header, next_generation), h.generation + 1},
-		{SHM_HEADER_AT + offsetof(struct shm_queue_header, generation_check), ~(h.generation + 1)},
-		{STORE_ROW_BYTE(s->controller, counters.grants), row->counters.grants + 1},
-		{STORE_ROW_BYTE(s->controller, counters.adds), row->counters.adds + added},
-		{STORE_ROW_BYTE(s->controller, counters.merges), row->counters.merges + was.uncounted},
-	    },
-	    9);
+	uint64_t *run = store_short(st);
+	static const uint32_t words[] = {4, 2, 3};
+	run[0] = STORE_RUN((uint64_t)((const char *)&s->word - st->at), 4);
+	run[1] = shm_pending_word((struct shm_pending){.state = h.to});
+	run[2] = 0;			/* ready_at */
+	run[3] = (uint32_t)s->priority; /* added: 0 */
+	run[4] = ref;			/* record: 0 */
+	run[5] = STORE_RUN(SHM_HEADER_AT + offsetof(struct shm_queue_header, next_generation), 2);
+	run[6] = h.generation + 1;
+	run[7] = ~(h.generation + 1);
+	run[8] = STORE_RUN((uint64_t)((const char *)&row->counters.adds - st->at), 3);
+	run[9] = row->counters.adds + added;
+	run[10] = row->counters.merges + was.uncounted;
+	run[11] = row->counters.grants + 1;
+	store_short_commit(st, s, words, ARRAY_SIZE(words));
 	c->uncounted_adds -= added;
 	c->uncounted_merges -= was.uncounted;
 	c->running++;
 	wq->unrecorded++;
-	index_timer_add(&wq->index, INDEX_LEASES, slot, d.lease_end);
-	store_history(st, &h, (struct span){0});
+	index_timer_add(&wq->index, INDEX_LEASES, slot, d->lease_end);
+	store_history_plain(st, h);
 	*ret = (struct workqueue_grant){
 	    .slot = slot,
-	    .generation = d.generation,
-	    .priority = d.lease_priority,
-	    .deadline = d.deadline,
-	    .lease_end = d.lease_end,
-	    .causes = {{d.lease_ends & 15, {"", 0}}, {d.lease_ends >> 4, {"", 0}}},
-	    .n_causes = MIN(d.lease_count, 2u),
+	    .generation = d->generation,
+	    .priority = d->lease_priority,
+	    .deadline = d->deadline,
+	    .lease_end = d->lease_end,
+	    .causes = {{d->lease_ends & 15, {"", 0}}, {d->lease_ends >> 4, {"", 0}}},
+	    .n_causes = MIN(d->lease_count, 2u),
 	};
 	store_key(st, s, &ret->namespace, &ret->name);
 	return 1;
 }
 
-/* The words of the slot that a grant changes are the first four after seq. */
+/* The words that a grant changes. */
 _Static_assert(offsetof(struct shm_slot, word) == 8 && offsetof(struct shm_slot, ready_at) == 16 &&
 		   offsetof(struct shm_slot, priority) == 24 && offsetof(struct shm_slot, detail) == 32 &&
-		   offsetof(struct shm_slot, controller) == 40,
+		   offsetof(struct shm_slot, controller) == 40 &&
+		   offsetof(struct shm_controller_counters, merges) == 8 &&
+		   offsetof(struct shm_controller_counters, grants) == 16,
 	       "see plain_grant");
 
 bool plain_done(struct workqueue *wq, const struct wire_done *done, int64_t now, struct workqueue_end *ret)
 {
 	struct store *st = wq->store;
 	uint32_t slot = (uint32_t)done->slot;
-	const struct shm_slot *s = store_slot(st, slot);
+	struct shm_slot *s = store_slot_at(st, slot);
 	const struct shm_controller *row = store_controller(st, s->controller);
 	const struct shm_detail *d = store_detail(st, s->detail);
 	if (!attempt_is_plain_success(done) || done->writes.len || done->reason.len || done->message.len ||
@@ -117,24 +116,24 @@ bool plain_done(struct workqueue *wq, const struct wire_done *done, int64_t now,
 	h.key_hash = d->key_hash;
 	h.duration_us = (uint32_t)MIN(done->duration_us, (uint64_t)UINT32_MAX);
 	*ret = (struct workqueue_end){.controller = s->controller, .to = h.to};
-	uint32_t ref = s->detail;
+	uint32_t controller = s->controller, ref = s->detail;
 	index_timer_remove(&wq->index, INDEX_LEASES, slot);
 	index_remove(&wq->index, h.key_hash, slot, s->namespace_number);
-	store_words(st, slot,
-		    (const struct store_word[]){
-			{store_slot_byte(st, slot) + offsetof(struct shm_slot, word), 0},
-			{STORE_ROW_BYTE(s->controller, counters.results[SHM_RESULT_SUCCESS]),
-			 row->counters.results[SHM_RESULT_SUCCESS] + 1},
-			{STORE_ROW_BYTE(s->controller, counters.outcomes[WIRE_OUTCOME_OK]),
-			 row->counters.outcomes[WIRE_OUTCOME_OK] + 1},
-		    },
-		    3);
+	uint64_t *run = store_short(st);
+	static const uint32_t words[] = {1, 1, 1};
+	run[0] = STORE_RUN((uint64_t)((const char *)&s->word - st->at), 1);
+	run[1] = 0;
+	run[2] = STORE_RUN((uint64_t)((const char *)&row->counters.results[SHM_RESULT_SUCCESS] - st->at), 1);
+	run[3] = row->counters.results[SHM_RESULT_SUCCESS] + 1;
+	run[4] = STORE_RUN((uint64_t)((const char *)&row->counters.outcomes[WIRE_OUTCOME_OK] - st->at), 1);
+	run[5] = row->counters.outcomes[WIRE_OUTCOME_OK] + 1;
+	store_short_commit(st, s, words, ARRAY_SIZE(words));
 	store_detail_drop(st, ref);
 	store_slot_drop(st, slot);
-	wq->controllers[s->controller].running--;
+	wq->controllers[controller].running--;
 	wq->unrecorded--;
 	if (slot == wq->ahead)
 		wq->ahead = INDEX_NONE;
-	store_history(st, &h, (struct span){0});
+	store_history_plain(st, h);
 	return true;
 }

@@ -3,9 +3,8 @@
 
 enum {
 	CELLS_FIRST = 256,
-	SLOTS_AHEAD = 4,   /* fetched before they are written */
-	HISTORY_AHEAD = 8, /* entries, likewise */
-	BLOCKS_AHEAD = 8,  /* that a growth takes at once: 512 KiB, in about a millisecond */
+	SLOTS_AHEAD = 4,  /* fetched before they are written */
+	BLOCKS_AHEAD = 8, /* that a growth takes at once: 512 KiB, in about a millisecond */
 };
 
 _Noreturn void store_bug(const char *what, uint64_t a, uint64_t b)
@@ -250,29 +249,6 @@ struct span store_text(const struct store *st, uint32_t ref)
 	return (struct span){at + sizeof(len), len};
 }
 
-/* ---- changes of one store ---- */
-
-void store_publish(struct store *st, uint32_t slot, const struct shm_slot *image)
-{
-	struct shm_slot *to = store_slot_at(st, slot);
-	uint32_t seq = atomic_load_explicit(&to->seq, memory_order_relaxed) | 1;
-	atomic_store_explicit(&to->seq, seq, memory_order_relaxed);
-	atomic_thread_fence(memory_order_release);
-	const size_t after = offsetof(struct shm_slot, ready_at);
-	to->namespace_number = image->namespace_number;
-	memcpy((char *)to + after, (const char *)image + after, sizeof(*to) - after);
-	/* Even before the word: a state under an odd seq would be a transition that was torn. */
-	atomic_store_explicit(&to->seq, seq + 1, memory_order_release);
-	store_word(st, slot, image->pending);
-}
-
-void store_word(struct store *st, uint32_t slot, struct shm_pending pending)
-{
-	uint64_t word;
-	memcpy(&word, &pending, sizeof(word));
-	atomic_store_explicit(&store_slot_at(st, slot)->word, word, memory_order_release);
-}
-
 /* ---- transitions ---- */
 
 void store_begin(struct store *st, uint32_t slot)
@@ -430,33 +406,6 @@ void store_commit(struct store *st)
 		store_slot_drop(st, st->change_slot);
 }
 
-void store_words(struct store *st, uint32_t slot, const struct store_word *words, uint32_t n)
-{
-	struct shm_redo *redo = redo_of(st);
-	if (st->open || n > STORE_WORDS_MAX)
-		store_bug("a transition was begun inside another", slot, n);
-	uint64_t *entries = (uint64_t *)(void *)redo->entries;
-	for (uint32_t i = 0; i < n; i++) {
-		entries[2 * i] = words[i].at | UINT64_C(8) << 32; /* struct store_redo_entry */
-		entries[2 * i + 1] = words[i].value;
-	}
-	struct shm_slot *s = store_slot_at(st, slot);
-	redo->slot = (uint32_t)((uint64_t)((char *)s - st->at) / SHM_REF_UNIT);
-	atomic_store_explicit(&redo->bytes, shm_redo_mark(n * 16), memory_order_release);
-	/* As store_apply, without reading it again. */
-	uint32_t odd = atomic_load_explicit(&s->seq, memory_order_relaxed) | 1;
-	atomic_store_explicit(&s->seq, odd, memory_order_relaxed);
-	atomic_thread_fence(memory_order_release);
-	for (uint32_t i = 0; i < n; i++)
-		*(uint64_t *)(void *)(st->at + words[i].at) = words[i].value;
-	atomic_store_explicit(&s->seq, odd + 1, memory_order_release);
-	atomic_store_explicit(&redo->bytes, 0, memory_order_release);
-	atomic_thread_fence(memory_order_release);
-}
-_Static_assert(offsetof(struct store_redo_entry, length) == 4 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ &&
-		   offsetof(struct shm_redo, entries) % 8 == 0,
-	       "an entry of one word is two words");
-
 void store_cancel(struct store *st)
 {
 	st->open = false;
@@ -479,10 +428,9 @@ static void put_history(struct shm_history *to, uint64_t number, const void *ent
 void store_history(struct store *st, struct shm_history *entry, struct span text)
 {
 	struct shm_queue_header *h = (struct shm_queue_header *)(void *)(st->at + SHM_HEADER_AT);
-	if (h->history_entries == 0)
+	if (st->history_entries == 0)
 		return;
-	struct shm_history *ring = (struct shm_history *)(void *)(st->at + h->history_at),
-			   *to = &ring[st->history_next];
+	struct shm_history *ring = st->history, *to = &ring[st->history_next];
 	uint64_t number = atomic_load_explicit(&h->history_next, memory_order_relaxed),
 		 next = st->history_next;
 	struct shm_history_text part = {.happened = SHM_HAPPENED_TEXT};
@@ -493,12 +441,12 @@ void store_history(struct store *st, struct shm_history *entry, struct span text
 		part.len = (uint8_t)MIN(text.len, sizeof(part.text));
 		memcpy(part.text, text.at, part.len);
 		text = (struct span){text.at + part.len, text.len - part.len};
-		next = next + 1 == h->history_entries ? 0 : next + 1;
+		next = next + 1 == st->history_entries ? 0 : next + 1;
 		put_history(&ring[next], number + i, &part);
 	}
 	put_history(to, number, entry);
-	st->history_next = next + 1 == h->history_entries ? 0 : next + 1;
-	__builtin_prefetch(&ring[MIN(st->history_next + HISTORY_AHEAD, h->history_entries - 1)], 1);
+	st->history_next = next + 1 == st->history_entries ? 0 : next + 1;
+	__builtin_prefetch(&ring[st->history_next + STORE_HISTORY_AHEAD], 1);
 	atomic_store_explicit(&h->history_next, number + 1 + entry->texts, memory_order_release);
 }
 
@@ -506,9 +454,10 @@ void store_history(struct store *st, struct shm_history *entry, struct span text
 void store_history_find(struct store *st)
 {
 	struct shm_queue_header *h = (struct shm_queue_header *)(void *)(st->at + SHM_HEADER_AT);
+	st->history_entries = h->history_entries;
 	if (h->history_entries == 0)
 		return;
-	const struct shm_history *ring = (const struct shm_history *)(const void *)(st->at + h->history_at);
+	struct shm_history *ring = st->history = (struct shm_history *)(void *)(st->at + h->history_at);
 	uint64_t next = MAX(atomic_load_explicit(&h->history_next, memory_order_relaxed), UINT64_C(1));
 	const struct shm_history *last = &ring[(next - 1) % h->history_entries];
 	if (atomic_load_explicit(&last->number, memory_order_relaxed) == next &&
@@ -541,6 +490,7 @@ int store_format(struct store *st, uint64_t history)
 	h->history_entries = ring * (SHM_BLOCK / sizeof(struct shm_history));
 	h->constants_check = shm_constants_check(h);
 	atomic_store_explicit(&h->history_next, 1, memory_order_relaxed);
+	store_history_find(st);
 	h->generation_check = ~UINT64_C(1);
 	h->next_generation = 1; /* last: it is made */
 	return 0;

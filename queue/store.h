@@ -17,6 +17,11 @@
 #include "shm_queue.h"
 
 #define STORE_NO_SLOT UINT32_MAX
+enum { STORE_HISTORY_AHEAD = 8 }; /* entries that are fetched before they are written */
+
+struct store_redo_entry { /* before the bytes */
+	uint32_t offset, length;
+};
 
 struct store_cells { /* free cells, as a stack */
 	uint32_t *at;
@@ -41,7 +46,8 @@ struct store {
 	struct store_blocks slots, namespaces;
 	struct free_set free_slots, free_namespaces;
 	struct store_cells free_details, free_records, free_texts[SHM_BLOCK_COUNT];
-	uint64_t history_next; /* entry of the ring that is written next */
+	struct shm_history *history;		/* the ring; none: history_entries is 0 */
+	uint64_t history_entries, history_next; /* next: the entry that is written next */
 	bool open;
 	uint32_t change_slot;
 	uint32_t change_bytes;
@@ -56,6 +62,9 @@ int store_format(struct store *st, uint64_t history);
  * (err says why). */
 int store_recover(struct store *st, struct err *err);
 void store_done(struct store *st); /* frees the private memory; the region stays */
+
+/* Ends the process with a message: a bug, not a user's mistake. */
+_Noreturn void store_bug(const char *what, uint64_t a, uint64_t b);
 
 /* ---- reading ---- */
 
@@ -80,6 +89,11 @@ static inline const struct shm_slot *store_slot(const struct store *st, uint32_t
 static inline const struct shm_detail *store_detail(const struct store *st, uint32_t ref)
 {
 	return (const struct shm_detail *)(const void *)(st->at + (uint64_t)ref * SHM_REF_UNIT);
+}
+/* One that nothing names yet, to be filled. */
+static inline struct shm_detail *store_detail_at(struct store *st, uint32_t ref)
+{
+	return (struct shm_detail *)(void *)(st->at + (uint64_t)ref * SHM_REF_UNIT);
 }
 static inline const struct shm_record *store_record(const struct store *st, uint32_t ref)
 {
@@ -144,10 +158,28 @@ void store_text_drop(struct store *st, uint32_t ref); /* 0 is fine */
 
 /* ---- changes of one store ---- */
 
-/* Puts a key into a free slot; image has all but seq. */
-void store_publish(struct store *st, uint32_t slot, const struct shm_slot *image);
+/* A key for a free slot: store_fill, then its fields but for seq and the word are written, then store_publish. */
+static inline struct shm_slot *store_fill(struct store *st, uint32_t slot)
+{
+	struct shm_slot *s = store_slot_at(st, slot);
+	atomic_store_explicit(&s->seq, atomic_load_explicit(&s->seq, memory_order_relaxed) | 1,
+			      memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	return s;
+}
+static inline void store_publish(struct shm_slot *s, struct shm_pending pending)
+{
+	/* Even before the word: a state under an odd seq would be a transition that was torn. */
+	atomic_store_explicit(&s->seq, atomic_load_explicit(&s->seq, memory_order_relaxed) + 1,
+			      memory_order_release);
+	atomic_store_explicit(&s->word, shm_pending_word(pending), memory_order_release);
+}
 /* A merge: state and all that is not in the word stay. */
-void store_word(struct store *st, uint32_t slot, struct shm_pending pending);
+static inline void store_word(struct store *st, uint32_t slot, struct shm_pending pending)
+{
+	atomic_store_explicit(&store_slot_at(st, slot)->word, shm_pending_word(pending),
+			      memory_order_release);
+}
 
 /* ---- transitions ---- */
 
@@ -166,14 +198,6 @@ void store_release(struct store *st, uint32_t ref); /* a text, detail or record:
 void store_commit(struct store *st);
 void store_cancel(struct store *st); /* nothing happened */
 
-/* A transition that is nothing but words of 8 bytes: all of the above in one call, for those that every key makes. slot: the
- * one whose seq guards it. */
-struct store_word {
-	uint64_t at; /* byte of the region, a multiple of 8 */
-	uint64_t value;
-};
-enum { STORE_WORDS_MAX = 16 };
-void store_words(struct store *st, uint32_t slot, const struct store_word *words, uint32_t n);
 static inline uint64_t store_slot_byte(const struct store *st, uint32_t slot)
 {
 	return (uint64_t)((const char *)store_slot(st, slot) - st->at);
@@ -182,12 +206,80 @@ static inline uint64_t store_slot_byte(const struct store *st, uint32_t slot)
 	(SHM_CONTROLLERS_AT + (uint64_t)(controller)*SHM_CONTROLLER_SIZE +                                   \
 	 offsetof(struct shm_controller, member))
 
+/* All of this in one call, for the transitions that every key makes. Into store_short go runs of words: STORE_RUN of where
+ * they belong, then the words. Inline, so that what is constant is so here. slot: the one whose seq guards the change. */
+#define STORE_RUN(at, words) ((at) | (uint64_t)(words)*8 << 32) /* struct store_redo_entry */
+_Static_assert(sizeof(struct store_redo_entry) == 8 && offsetof(struct store_redo_entry, length) == 4 &&
+		   __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && offsetof(struct shm_redo, entries) % 8 == 0,
+	       "an entry begins with one word");
+static inline uint64_t *store_short(const struct store *st)
+{
+	return (uint64_t *)(void *)((struct shm_redo *)(void *)(st->at + SHM_REDO_AT))->entries;
+}
+/* n runs of so many words are there. */
+static inline __attribute__((always_inline)) void store_short_commit(struct store *st, struct shm_slot *slot,
+								     const uint32_t *words, uint32_t n)
+{
+	struct shm_redo *redo = (struct shm_redo *)(void *)(st->at + SHM_REDO_AT);
+	const uint64_t *run = store_short(st);
+	uint32_t bytes = 0;
+	if (st->open)
+		store_bug("a transition was begun inside another", st->change_slot, n);
+#pragma GCC unroll 4
+	for (uint32_t i = 0; i < n; i++)
+		bytes += 8 + words[i] * 8;
+	redo->slot = (uint32_t)((uint64_t)((char *)slot - st->at) / SHM_REF_UNIT);
+	atomic_store_explicit(&redo->bytes, shm_redo_mark(bytes), memory_order_release);
+	uint32_t odd = atomic_load_explicit(&slot->seq, memory_order_relaxed) | 1;
+	atomic_store_explicit(&slot->seq, odd, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+#pragma GCC unroll 4
+	for (uint32_t i = 0; i < n; run += 1 + words[i++]) {
+		uint64_t *to = (uint64_t *)(void *)(st->at + (uint32_t)*run);
+		/* One by one, as they were written: a wider load would have to wait for these stores. */
+#pragma GCC unroll 4
+		for (uint32_t k = 0; k < words[i]; k++)
+			__atomic_store_n(&to[k], run[1 + k], __ATOMIC_RELAXED);
+	}
+	atomic_store_explicit(&slot->seq, odd + 1, memory_order_release);
+	atomic_store_explicit(&redo->bytes, 0, memory_order_release);
+	atomic_thread_fence(memory_order_release);
+}
+
 /* Appends to the ring, with the beginning of text in entries of its own; number and texts are filled in. Not part of
  * the transition: an entry may be lost with the process, never half there. */
 void store_history(struct store *st, struct shm_history *entry, struct span text);
-
-/* Ends the process with a message: a bug, not a user's mistake. */
-_Noreturn void store_bug(const char *what, uint64_t a, uint64_t b);
+/* The same for an entry without a text. Inline, so that the entry is written where it belongs and nowhere before. */
+static inline __attribute__((always_inline)) void store_history_plain(struct store *st,
+								      struct shm_history entry)
+{
+	struct shm_queue_header *h = (struct shm_queue_header *)(void *)(st->at + SHM_HEADER_AT);
+	if (st->history_entries == 0)
+		return;
+	struct shm_history *to = &st->history[st->history_next];
+	uint64_t number = atomic_load_explicit(&h->history_next, memory_order_relaxed);
+	atomic_store_explicit(&to->number, 0, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	uint64_t head = entry.happened | (uint64_t)entry.controller << 8 | (uint64_t)entry.from << 16 |
+			(uint64_t)entry.to << 24 | (uint64_t)entry.outcome << 32 |
+			(uint64_t)entry.wait << 40 | (uint64_t)entry.ends << 56;
+	memcpy(&to->happened, &head, sizeof(head));
+	to->at = entry.at;
+	to->key_hash = entry.key_hash;
+	to->generation = entry.generation;
+	to->delay = entry.delay;
+	to->attempt = entry.attempt;
+	to->priority = entry.priority;
+	to->duration_us = entry.duration_us;
+	to->pid = entry.pid;
+	atomic_store_explicit(&to->number, number, memory_order_release);
+	st->history_next = st->history_next + 1 == st->history_entries ? 0 : st->history_next + 1;
+	__builtin_prefetch(&to[STORE_HISTORY_AHEAD], 1);
+	atomic_store_explicit(&h->history_next, number + 1, memory_order_release);
+}
+_Static_assert(offsetof(struct shm_history, happened) == 8 && offsetof(struct shm_history, texts) == 14 &&
+		   offsetof(struct shm_history, at) == 16 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+	       "the eight bytes after the number are one word");
 
 /* ---- for store_recover.c ---- */
 
@@ -197,7 +289,3 @@ void store_cells_push(struct store_cells *c, uint32_t cell);
 uint32_t store_cell_size(uint8_t holds); /* of details, records and texts; else 0 */
 struct store_cells *store_cells_of(struct store *st, uint8_t holds);
 void store_blocks_add(struct store_blocks *b, uint32_t block);
-
-struct store_redo_entry {
-	uint32_t offset, length;
-};

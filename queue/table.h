@@ -6,6 +6,9 @@
  * Whoever asks compares the keys: entries are 32 bits of the hash (the tag) and a number. */
 #pragma once
 #include "big.h"
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #define TABLE_NONE UINT32_MAX
 enum {
@@ -60,6 +63,23 @@ static inline __attribute__((always_inline)) void table_prefetch(const struct ta
 	__builtin_prefetch(line, 1);
 }
 
+/* A bit for each entry of the line that has this tag; those without a number may have any. */
+static inline unsigned table_hits(const struct table_line *line, uint32_t tag)
+{
+#ifdef __SSE2__
+	const __m128i want = _mm_set1_epi32((int)tag), *tags = (const __m128i *)(const void *)line->tag;
+	__m128i low = _mm_cmpeq_epi32(_mm_load_si128(&tags[0]), want);
+	__m128i high = _mm_cmpeq_epi32(_mm_load_si128(&tags[1]), want);
+	return (unsigned)(_mm_movemask_ps(_mm_castsi128_ps(low)) | _mm_movemask_ps(_mm_castsi128_ps(high))
+								       << 4);
+#else
+	unsigned hits = 0;
+	for (unsigned i = 0; i < TABLE_LINE; i++)
+		hits |= (unsigned)(line->tag[i] == tag) << i;
+	return hits;
+#endif
+}
+
 /* The number with this tag for which is(ctx, number); or TABLE_NONE. */
 static inline __attribute__((always_inline)) uint32_t
 table_find(const struct table *t, uint32_t tag, bool (*is)(const void *ctx, uint32_t number), const void *ctx)
@@ -67,9 +87,7 @@ table_find(const struct table *t, uint32_t tag, bool (*is)(const void *ctx, uint
 	const struct table_line *lines = table_lines(t, table_segment_of(t, tag));
 	for (uint32_t at = table_home(tag);; at = at + 1 == TABLE_LINES ? 0 : at + 1) {
 		const struct table_line *line = &lines[at];
-		unsigned hits = 0;
-		for (unsigned i = 0; i < TABLE_LINE; i++)
-			hits |= (unsigned)(line->tag[i] == tag) << i;
+		unsigned hits = table_hits(line, tag);
 		for (; hits; hits &= hits - 1) {
 			uint32_t number = line->number[__builtin_ctz(hits)];
 			if (number && is(ctx, number - 1))

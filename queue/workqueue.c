@@ -42,15 +42,16 @@ static bool says_changed(const struct wire_add_key *key)
 	return key->primary_changed || key->cause == WIRE_CAUSE_OPERATOR;
 }
 
-/* Of the pending part: all but the object. */
-static void merge_cause(struct shm_pending *p, const struct wire_add_key *key)
+/* The pending part with one add more: all but the object. */
+static inline struct shm_pending merge_cause(struct shm_pending p, const struct wire_add_key *key)
 {
 	uint8_t cause = cause_of(key);
-	p->ends = (uint8_t)(p->count == 0 ? cause | cause << 4 : (p->ends & 15) | cause << 4);
-	p->causes |= (uint8_t)(1u << cause);
-	p->count = (uint16_t)(p->count + (p->count < UINT16_MAX));
+	p.ends = (uint8_t)(p.count == 0 ? cause | cause << 4 : (p.ends & 15) | cause << 4);
+	p.causes |= (uint8_t)(1u << cause);
+	p.count = (uint16_t)(p.count + (p.count < UINT16_MAX));
 	if (says_changed(key))
-		p->flags |= SHM_SLOT_CHANGED;
+		p.flags |= SHM_SLOT_CHANGED;
+	return p;
 }
 
 /* Causes are a hint (`reasons`), so where the region has no cell for one it is left out and the add
@@ -67,7 +68,7 @@ static void remember_cause(struct workqueue *wq, struct change *ch, const struct
 		store_release(wq->store, ch->d.objects.last_object);
 		ch->d.objects.last_object = ref;
 	}
-	merge_cause(&ch->s.pending, key);
+	ch->s.pending = merge_cause(ch->s.pending, key);
 	ch->h.ends = cause_of(key);
 	change_say(ch, object);
 }
@@ -77,43 +78,43 @@ static int32_t clamp_priority(int64_t priority)
 	return (int32_t)MAX(MIN(priority, (int64_t)1000000), (int64_t)-1000000);
 }
 
-static enum state_event add_event(const struct shm_slot *s, const struct wire_add_key *key)
+static enum state_event add_event(struct shm_pending p, const struct wire_add_key *key)
 {
 	if (key->delay_ms)
 		return STATE_EVENT_AFTER;
 	if (key->cause == WIRE_CAUSE_OPERATOR)
 		return STATE_EVENT_CHANGE;
-	if (s->state == SHM_STATE_WAITING && s->wait == SHM_WAIT_THROTTLED)
+	if (p.state == SHM_STATE_WAITING && p.wait == SHM_WAIT_THROTTLED)
 		return STATE_EVENT_MERGE;
 	return key->primary_changed && !fault("leave") ? STATE_EVENT_CHANGE : STATE_EVENT_ADD;
 }
 
 /* ---- a key that is not there ---- */
 
-/* Cells for what does not fit into the slot, and the slot. */
-static int fill_slot(struct workqueue *wq, const struct index_key *key, struct span object,
-		     struct shm_slot *s, uint32_t *ret_slot)
+struct cells { /* of a new key */
+	uint32_t slot, name, detail;
+};
+
+/* What does not fit into the slot, and the slot. */
+static int take_cells(struct workqueue *wq, const struct index_key *key, struct span object,
+		      struct cells *ret)
 {
 	struct store *st = wq->store;
-	struct shm_detail d = {0};
-	uint32_t ref = 0;
-	int rc = 0;
-	if (key->name.len <= SHM_NAME_INLINE)
-		memcpy(s->name, key->name.at, key->name.len);
-	else if ((rc = store_text_new(st, key->name, &ref)) == 0)
-		memcpy(s->name, &ref, sizeof(ref));
+	*ret = (struct cells){0};
+	int rc = key->name.len > SHM_NAME_INLINE ? store_text_new(st, key->name, &ret->name) : 0;
 	if (rc == 0)
-		rc = store_slot_new(st, ret_slot);
-	if (rc == 0 && (rc = index_reserve(&wq->index, key, *ret_slot)) < 0)
-		store_slot_drop(st, *ret_slot);
+		rc = store_slot_new(st, &ret->slot);
+	if (rc == 0 && (rc = index_reserve(&wq->index, key, ret->slot)) < 0)
+		store_slot_drop(st, ret->slot);
 	if (rc < 0) {
-		store_text_drop(st, ref);
+		store_text_drop(st, ret->name);
 		return rc;
 	}
 	/* As remember_cause: without a cell for the object the add stands. */
+	struct shm_detail d = {0};
 	if (object.len && store_text_new(st, object, &d.objects.first_object) == 0) {
-		if (store_detail_new(st, &s->detail) == 0)
-			store_detail_fill(st, s->detail, &d);
+		if (store_detail_new(st, &ret->detail) == 0)
+			store_detail_fill(st, ret->detail, &d);
 		else
 			store_text_drop(st, d.objects.first_object);
 	}
@@ -126,41 +127,53 @@ static int add_new(struct workqueue *wq, const struct index_key *at, const struc
 	struct store *st = wq->store;
 	char room[CAUSE_MOST];
 	struct span object = cause_object(key, room);
-	struct shm_slot s = {
-	    .controller = (uint8_t)at->controller,
-	    .name_len = (uint8_t)at->name.len,
-	    .ready_at = now + key->delay_ms * NS_PER_MS,
-	    .wait = key->delay_ms ? SHM_WAIT_ADD_AFTER : SHM_WAIT_NONE,
-	    .added = added_at(now),
-	    .priority = clamp_priority(key->priority),
-	    .flags = SHM_SLOT_ADDED,
-	};
-	uint32_t slot;
-	int rc = store_has_room(st) ? index_namespace(&wq->index, at, &s.namespace_number) : -ENOSPC;
+	struct cells cells;
+	uint32_t namespace;
+	int rc = store_has_room(st) ? index_namespace(&wq->index, at, &namespace) : -ENOSPC;
 	if (rc < 0)
 		return rc;
-	rc = fill_slot(wq, at, object, &s, &slot);
+	rc = take_cells(wq, at, object, &cells);
 	if (rc < 0) {
-		index_namespace_drop(&wq->index, s.namespace_number);
+		index_namespace_drop(&wq->index, namespace);
 		return rc;
 	}
-	merge_cause(&s.pending, key);
-	s.state = (uint8_t)state_next(SHM_STATE_NONE, add_event(&s, key));
-	store_publish(st, slot, &s);
-	index_insert(&wq->index, at->hash, slot, s.namespace_number);
+	struct shm_pending p = {.flags = SHM_SLOT_ADDED,
+				.wait = key->delay_ms ? SHM_WAIT_ADD_AFTER : SHM_WAIT_NONE};
+	p.state = (uint8_t)state_next(SHM_STATE_NONE, add_event(p, key));
+	p = merge_cause(p, key);
+	struct shm_slot *s = store_fill(st, cells.slot);
+	s->namespace_number = namespace;
+	s->ready_at = now + key->delay_ms * NS_PER_MS;
+	s->priority = clamp_priority(key->priority);
+	s->added = added_at(now);
+	s->detail = cells.detail;
+	s->record = 0;
+	s->controller = (uint8_t)at->controller;
+	s->name_len = (uint8_t)at->name.len;
+	if (cells.name)
+		memcpy(s->name, &cells.name, sizeof(cells.name));
+	else
+		memcpy(s->name, at->name.at, at->name.len);
+	store_publish(s, p);
+	index_insert(&wq->index, at->hash, cells.slot, namespace);
 	wq->controllers[at->controller].uncounted_adds++;
-	change_index(wq, slot);
-	struct shm_history h = {
+	change_index(wq, cells.slot);
+	const struct shm_history h = {
 	    .at = now,
 	    .key_hash = at->hash,
-	    .priority = s.priority,
-	    .controller = s.controller,
+	    .priority = clamp_priority(key->priority),
+	    .controller = (uint8_t)at->controller,
 	    .happened = SHM_HAPPENED_ADDED,
-	    .to = s.state,
+	    .to = p.state,
 	    .ends = cause_of(key),
 	};
-	store_history(st, &h, object);
-	*ret_state = s.state;
+	if (object.len) {
+		struct shm_history with = h;
+		store_history(st, &with, object);
+	} else {
+		store_history_plain(st, h);
+	}
+	*ret_state = p.state;
 	return 0;
 }
 
@@ -178,13 +191,13 @@ static bool merge_in_place(struct workqueue *wq, uint32_t slot, const struct wir
 			   enum state_event event, struct span object)
 {
 	const struct shm_slot *s = store_slot(wq->store, slot);
-	struct shm_pending p = s->pending;
+	struct shm_pending p = shm_pending_of(s->word);
 	if (state_next(p.state, event) != p.state || (key->delay_ms && !later_is_now(p.state)) ||
 	    key->priority > s->priority || p.count == 0 || p.count == UINT16_MAX ||
 	    p.uncounted == UINT8_MAX || (says_changed(key) && s->record) || !same_object(wq, s, object) ||
 	    hold_may_be_own(s) || (key->cause == WIRE_CAUSE_OPERATOR && s->wait != SHM_WAIT_NONE))
 		return false;
-	merge_cause(&p, key);
+	p = merge_cause(p, key);
 	p.uncounted++;
 	wq->controllers[s->controller].uncounted_merges++;
 	store_word(wq->store, slot, p);
@@ -253,7 +266,7 @@ static void merge(struct workqueue *wq, uint32_t slot, const struct wire_add_key
 	change_commit(wq, &ch);
 }
 
-static int add(struct workqueue *wq, const struct index_key *at, const struct wire_add_key *key, int64_t now,
+static int add(struct workqueue *wq, struct index_key *at, const struct wire_add_key *key, int64_t now,
 	       enum shm_state *ret_state)
 {
 	uint32_t slot = index_find(&wq->index, at);
@@ -264,12 +277,13 @@ static int add(struct workqueue *wq, const struct index_key *at, const struct wi
 		*ret_state = slot == INDEX_NONE ? SHM_STATE_NONE : store_slot(wq->store, slot)->state;
 		return 0;
 	}
+	wq->index.last_namespace = at->number;
 	if (slot == INDEX_NONE)
 		return add_new(wq, at, key, now, ret_state);
 	char room[CAUSE_MOST];
 	struct span object = cause_object(key, room);
 	const struct shm_slot *s = store_slot(wq->store, slot);
-	enum state_event event = add_event(s, key);
+	enum state_event event = add_event(s->pending, key);
 	if (!hold_shows_own(wq, s, key) && !merge_in_place(wq, slot, key, event, object))
 		merge(wq, slot, key, event, object, now);
 	*ret_state = store_slot(wq->store, slot)->state;
@@ -280,6 +294,7 @@ int workqueue_add(struct workqueue *wq, uint16_t controller, const struct wire_a
 		  enum shm_state *ret_state)
 {
 	struct index_key at = index_key(&wq->index, controller, key->namespace, key->name);
+	index_prefetch(&wq->index, at.hash);
 	return add(wq, &at, key, now, ret_state);
 }
 
