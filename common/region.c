@@ -1,4 +1,4 @@
-#include "region.h"
+#include "region_ahead.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/file.h>
@@ -104,7 +104,6 @@ static int map_writer(struct region *r, uint64_t max_size, uint64_t allocated, s
 	if (mprotect(at, allocated, PROT_READ | PROT_WRITE) < 0)
 		return err_set(err, -errno, "%s: cannot map %llu bytes: %s", r->path,
 			       (unsigned long long)allocated, strerror(errno));
-	madvise(at, allocated, MADV_POPULATE_WRITE); /* see region_grow */
 	return 0;
 }
 
@@ -274,6 +273,10 @@ int region_grow(struct region *r, uint64_t size)
 	size = (size + REGION_PAGE - 1) / REGION_PAGE * REGION_PAGE;
 	if (size > h->max_size)
 		return -EFBIG;
+	if (r->ahead && region_ahead_has(r->ahead, size)) {
+		atomic_store_explicit(&h->allocated, size, memory_order_release);
+		return 0;
+	}
 	while (allocated < size) {
 		uint64_t next = MIN(size, allocated + GROW_STEP);
 		int rc = allocate(r->fd, allocated, next);
@@ -398,6 +401,7 @@ void region_done(struct region *r)
 {
 	if (!r)
 		return;
+	region_ahead_stop(r->ahead);
 	if (r->at)
 		munmap(r->at, r->mapped);
 	if (r->fd > 0 || (r->fd == 0 && r->at))

@@ -36,6 +36,7 @@ struct region {
 	int fd;	       /* the writer holds an exclusive flock on it */
 	bool writer;
 	char *path;
+	struct region_ahead *ahead; /* region_ahead.h; NULL: none */
 };
 
 struct region_spec {
@@ -58,7 +59,7 @@ enum region_state {
 int region_write(const char *path, const struct region_spec *spec, struct region *ret,
 		 enum region_state *ret_state, struct err *err);
 /* Writer: allocates up to `size` bytes in steps of at most 4 MiB a call; -ENOSPC leaves it as it was,
- * -EFBIG above max_size. */
+ * -EFBIG above max_size. Costs nearly nothing where region_ahead.h has been there before. */
 int region_grow(struct region *r, uint64_t size);
 /* Reader: maps read-only. -ENOENT no file, -EAGAIN not ready yet, -EPROTO another layout (err says which). */
 int region_read(const char *path, const struct region_spec *spec, struct region *ret, struct err *err);

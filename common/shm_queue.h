@@ -215,7 +215,7 @@ _Static_assert(sizeof(struct shm_pending) == 8 && offsetof(struct shm_pending, w
 	       "a merge is one store: see shm_pending_word");
 _Static_assert(sizeof(struct shm_slot) == 64 && offsetof(struct shm_slot, word) == 8,
 	       "a slot is one cache line");
-#define SHM_SLOTS_PER_BLOCK (SHM_BLOCK / sizeof(struct shm_slot))
+#define SHM_SLOTS_PER_BLOCK ((uint32_t)(SHM_BLOCK / sizeof(struct shm_slot)))
 
 /* One for each namespace of each controller that has keys; the empty one is that of cluster-scoped objects. */
 struct shm_namespace {

@@ -35,6 +35,9 @@ int big_grow(struct big *b, size_t bytes)
 	if (bytes <= b->usable)
 		return 0;
 	size_t want = in_steps(bytes);
+	/* Much at once: then the first step is not of small pages either. */
+	if (!b->usable && want > STEP)
+		madvise(b->at, STEP, MADV_HUGEPAGE);
 	if (want > b->most || mprotect(b->at + b->usable, want - b->usable, PROT_READ | PROT_WRITE) < 0)
 		return -ENOMEM;
 	b->usable = want;

@@ -1,4 +1,5 @@
 #include "broker.h"
+#include "region_ahead.h"
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
@@ -11,6 +12,7 @@
 
 enum {
 	REQUESTS_A_TURN = 256, /* then timers and signals have their turn */
+	REQUESTS_A_TIME = 16,  /* that one look at the clock is for: some microseconds */
 	DUE_A_TURN = 4096,
 };
 #define HISTORY_BYTES (UINT64_C(32) << 20)
@@ -67,6 +69,7 @@ static int open_region(struct broker *b, const char *path, uint64_t budget, enum
 	    .hash_seed = seed(), /* a region that is there keeps the one in its header */
 	    .grow = grow_region,
 	    .grow_ctx = &b->region,
+	    .fd = b->region.fd,
 	};
 	return 0;
 }
@@ -284,13 +287,16 @@ static void log_refused(struct broker *b, const struct transport_event *event)
 
 static bool read_requests(struct broker *b)
 {
+	int64_t now = 0;
 	for (int i = 0; i < REQUESTS_A_TURN; i++) {
 		struct transport_event event;
+		if (i % REQUESTS_A_TIME == 0)
+			now = clock_boottime_ns();
 		switch (transport_server_next(b->server, &event)) {
 		case TRANSPORT_NOTHING:
 			return false;
 		case TRANSPORT_REQUEST:
-			broker_request(b, &event);
+			broker_request(b, &event, now);
 			break;
 		case TRANSPORT_CONNECTED:
 			break;
@@ -397,6 +403,9 @@ int broker_run(struct broker *b)
 	int64_t every = program_watchdog_ns(), watchdog_at = every ? 0 : INT64_MAX;
 	int64_t look = clock_boottime_ns() + FILES_NS;
 	bool more = false;
+	int rc = region_ahead_start(&b->region);
+	if (rc < 0)
+		log_warning("the queue region grows without a thread of its own", LOG_E(-rc));
 	while (!is_drained(b, clock_boottime_ns())) {
 		struct epoll_event events[TRANSPORT_BATCH];
 		int64_t now = clock_boottime_ns();

@@ -74,7 +74,7 @@ int broker_listen(struct broker *b, struct err *err);
 int broker_run(struct broker *b);
 
 /* handlers.c: one function per message. The token is used up. */
-void broker_request(struct broker *b, const struct transport_event *event);
+void broker_request(struct broker *b, const struct transport_event *event, int64_t now);
 void broker_gone(struct broker *b, uint32_t pipe);
 void broker_answer(struct broker *b, void *token, const struct wire *m);
 

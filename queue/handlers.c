@@ -534,7 +534,7 @@ static void dispatch(struct broker *b, struct peer *p, const struct wire *m, voi
 	broker_refuse(b, p, token, WIRE_REFUSAL_MALFORMED, "that message is an answer, not a request");
 }
 
-void broker_request(struct broker *b, const struct transport_event *event)
+void broker_request(struct broker *b, const struct transport_event *event, int64_t now)
 {
 	struct peer *p = peers_find(&b->peers, event->peer.pipe);
 	if (!p) {
@@ -546,7 +546,7 @@ void broker_request(struct broker *b, const struct transport_event *event)
 	if (wire_decode(event->bytes, &m, &err) < 0)
 		broker_refuse(b, p, event->token, WIRE_REFUSAL_MALFORMED, err.text);
 	else
-		dispatch(b, p, &m, event->token, clock_boottime_ns());
+		dispatch(b, p, &m, event->token, now);
 	wire_done(&m);
 }
 

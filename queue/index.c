@@ -5,8 +5,8 @@ void index_init(struct index *x, struct store *st)
 	*x = (struct index){.store = st, .last_namespace = INDEX_NONE};
 	uint64_t bytes = MIN(MAX(st->limit, st->allocated), (uint64_t)SHM_BLOCKS_MAX * SHM_BLOCK);
 	uint32_t slots = (uint32_t)(bytes / sizeof(struct shm_slot));
-	table_init(&x->by_key, slots);
-	table_init(&x->by_namespace, slots);
+	table_init(&x->by_key, slots, store_slots(st));
+	table_init(&x->by_namespace, slots, 0);
 	big_init(&x->links_memory, slots * sizeof(*x->links));
 	big_init(&x->namespaces_memory, slots * sizeof(*x->namespaces));
 	x->links = (struct index_links *)(void *)x->links_memory.at;
@@ -15,10 +15,7 @@ void index_init(struct index *x, struct store *st)
 		timers_init(&x->heaps[i], slots);
 	for (size_t i = 0; i < INDEX_IDLE; i++)
 		x->idle[i] = INDEX_NONE;
-	for (size_t c = 0; c < SHM_CONTROLLERS_MAX; c++)
-		for (size_t b = 0; b < INDEX_BANDS; b++)
-			x->ready[c].bands[b] =
-			    (struct index_band){INDEX_NONE, INDEX_NONE, INDEX_NONE, INDEX_NONE};
+	index_ready_clear(x);
 }
 
 void index_done(struct index *x)
@@ -139,11 +136,11 @@ static int more_room(struct index *x, uint32_t slot)
 
 int index_expect(struct index *x)
 {
-	uint32_t slots = store_slots(x->store), keys = slots - x->store->free_slots.len;
+	uint32_t slots = store_slots(x->store);
 	if ((slots && more_room(x, slots - 1) < 0) ||
 	    big_grow(&x->namespaces_memory, store_namespaces(x->store) * sizeof(*x->namespaces)) < 0)
 		return -ENOSPC;
-	return table_expect(&x->by_key, keys);
+	return 0;
 }
 
 int index_namespace(struct index *x, const struct index_key *key, uint32_t *ret)

@@ -137,6 +137,8 @@ static inline uint32_t index_ready_len(const struct index *x, uint16_t controlle
 	return x->ready[controller].len;
 }
 
+void index_ready_clear(struct index *x); /* no key is ready */
+
 /* ---- times (timers.c) ---- */
 
 void timers_init(struct index_heap *h, uint32_t most);

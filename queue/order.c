@@ -131,3 +131,18 @@ uint32_t index_ready_next(const struct index *x, uint16_t controller)
 	}
 	return x->namespaces[r->bands[best].first].bands[best].head;
 }
+
+void index_ready_clear(struct index *x)
+{
+	for (size_t c = 0; c < SHM_CONTROLLERS_MAX; c++) {
+		x->ready[c] = (struct index_ready){0};
+		for (size_t b = 0; b < INDEX_BANDS; b++)
+			x->ready[c].bands[b] =
+			    (struct index_band){INDEX_NONE, INDEX_NONE, INDEX_NONE, INDEX_NONE};
+	}
+	size_t namespaces =
+	    x->namespaces_memory.usable / sizeof(*x->namespaces); /* those without keys are all zero */
+	for (size_t i = 0; i < MIN(namespaces, (size_t)store_namespaces(x->store)); i++)
+		for (size_t b = 0; x->namespaces[i].keys && b < INDEX_BANDS; b++)
+			x->namespaces[i].bands[b] = (struct index_line){INDEX_NONE, INDEX_NONE, 0, 0};
+}

@@ -1,23 +1,20 @@
-/* The indexes over the slots that are there: once, at a start. A million keys are ready in some tens of milliseconds, so what is
- * visited at random is first brought into the order of its memory. */
+/* The indexes over the slots that are there: once, at a start. A million keys are ready in some tens of milliseconds, so the slots
+ * are read once, and only memory that stays is filled. */
 #include "change.h"
 
-struct by_tag {
-	uint32_t tag, slot;
-};
-
-struct by_time {
-	int64_t at;
-	uint32_t slot;
-};
+enum { AHEAD = 16 }; /* keys whose line of the table is fetched before they are put there */
 
 struct start {
 	struct workqueue *wq;
-	struct by_tag *keys;
-	struct by_time *ready;
+	struct {
+		uint32_t tag, slot;
+	} ahead[AHEAD];
 	size_t n_keys, n_ready;
-	bool in_order; /* the ready ones were found so */
+	int64_t last_ready;
+	bool in_order; /* the READY ones were found in the order of their times, and are linked */
 };
+
+/* ---- keys ---- */
 
 /* Counts the key to its namespace, which may be new to the index. */
 static int find_namespace(struct workqueue *wq, const struct shm_slot *s, struct err *err)
@@ -39,50 +36,6 @@ static int find_namespace(struct workqueue *wq, const struct shm_slot *s, struct
 	return 0;
 }
 
-static int find_slots(struct start *b, struct err *err)
-{
-	struct workqueue *wq = b->wq;
-	struct store *st = wq->store;
-	for (uint32_t i = 0; i < store_slots(st); i++) {
-		const struct shm_slot *s = store_slot(st, i);
-		if (s->state == SHM_STATE_NONE)
-			continue;
-		int rc = find_namespace(wq, s, err);
-		if (rc < 0)
-			return rc;
-		b->keys[b->n_keys++] = (struct by_tag){index_tag(index_hash_of(&wq->index, s)), i};
-		struct workqueue_controller *c = &wq->controllers[s->controller];
-		c->uncounted_adds += (s->flags & SHM_SLOT_ADDED) != 0;
-		c->uncounted_merges += s->uncounted;
-		if (s->state != SHM_STATE_READY) {
-			change_index(wq, i);
-			wq->unrecorded += SHM_LEASED(s->state) && !s->record;
-			continue;
-		}
-		b->in_order = b->in_order && (!b->n_ready || b->ready[b->n_ready - 1].at <= s->ready_at);
-		b->ready[b->n_ready++] = (struct by_time){s->ready_at, i};
-	}
-	return 0;
-}
-
-/* ---- the hash table ---- */
-
-/* Those of one segment one after the other. */
-static void sort_by_segment(struct start *b, unsigned depth)
-{
-	size_t n = (size_t)1 << depth, *next = xcalloc(n + 1, sizeof(*next));
-	struct by_tag *sorted = xmalloc(MAX(b->n_keys, (size_t)1) * sizeof(*sorted));
-	for (size_t i = 0; i < b->n_keys; i++)
-		next[((uint64_t)b->keys[i].tag >> (32 - depth)) + 1]++;
-	for (size_t i = 0; i < n; i++)
-		next[i + 1] += next[i];
-	for (size_t i = 0; i < b->n_keys; i++)
-		sorted[next[(uint64_t)b->keys[i].tag >> (32 - depth)]++] = b->keys[i];
-	free(next);
-	free(b->keys);
-	b->keys = sorted;
-}
-
 struct same {
 	const struct store *st;
 	uint32_t slot;
@@ -91,59 +44,142 @@ struct same {
 static bool same_key(const void *ctx, uint32_t number)
 {
 	const struct same *w = ctx;
-	const struct shm_slot *a = store_slot(w->st, w->slot), *b = store_slot(w->st, number);
+	struct shm_slot rooms[2];
+	const struct shm_slot *a = store_read_slots(w->st, w->slot, 1, &rooms[0]),
+			      *b = store_read_slots(w->st, number, 1, &rooms[1]);
 	return a->namespace_number == b->namespace_number &&
 	       span_eq(store_name(w->st, a), store_name(w->st, b));
 }
 
-static int fill_table(struct start *b, struct err *err)
+static int put_key(struct workqueue *wq, uint32_t tag, uint32_t slot, struct err *err)
 {
-	struct workqueue *wq = b->wq;
 	struct table *t = &wq->index.by_key;
-	sort_by_segment(b, t->depth);
-	for (size_t i = 0; i < b->n_keys; i++) {
-		uint32_t tag = b->keys[i].tag, slot = b->keys[i].slot;
-		if (table_find(t, tag, same_key, &(struct same){wq->store, slot}) != TABLE_NONE) {
-			struct span namespace, name;
-			store_key(wq->store, store_slot(wq->store, slot), &namespace, &name);
-			return err_set(err, -EBADMSG, "the key " SPAN_FMT "/" SPAN_FMT " is in two slots",
-				       SPAN_ARG(namespace), SPAN_ARG(name));
-		}
-		if (table_reserve(t, tag) < 0)
-			return err_set(err, -EBADMSG, "too many keys meet in one place");
-		table_insert(t, tag, slot);
+	if (table_reserve(t, tag) < 0)
+		return err_set(err, -EBADMSG, "too many keys meet in one place");
+	if (table_insert_new(t, tag, slot, same_key, &(struct same){wq->store, slot}))
+		return 0;
+	struct span namespace, name;
+	store_key(wq->store, store_slot(wq->store, slot), &namespace, &name);
+	return err_set(err, -EBADMSG, "the key " SPAN_FMT "/" SPAN_FMT " is in two slots",
+		       SPAN_ARG(namespace), SPAN_ARG(name));
+}
+
+/* Its line is fetched now; it is put there when AHEAD others have been found. */
+static int find_key(struct start *b, uint32_t tag, uint32_t slot, struct err *err)
+{
+	size_t i = b->n_keys++ % AHEAD;
+	uint32_t old_tag = b->ahead[i].tag, old_slot = b->ahead[i].slot;
+	table_prefetch(&b->wq->index.by_key, tag);
+	b->ahead[i].tag = tag;
+	b->ahead[i].slot = slot;
+	return b->n_keys > AHEAD ? put_key(b->wq, old_tag, old_slot, err) : 0;
+}
+
+static int put_last_keys(struct start *b, struct err *err)
+{
+	int rc = 0;
+	for (size_t i = b->n_keys - MIN(b->n_keys, (size_t)AHEAD); rc == 0 && i < b->n_keys; i++)
+		rc = put_key(b->wq, b->ahead[i % AHEAD].tag, b->ahead[i % AHEAD].slot, err);
+	b->wq->index.keys = (uint32_t)b->n_keys;
+	return rc;
+}
+
+/* store_check: it is a slot in use, whose parts are right. */
+static int find_slot(void *ctx, uint32_t slot, const struct shm_slot *s, struct err *err)
+{
+	struct start *b = ctx;
+	struct workqueue *wq = b->wq;
+	int rc = find_namespace(wq, s, err);
+	if (rc == 0)
+		rc = find_key(b, index_tag(index_hash_of(&wq->index, s)), slot, err);
+	if (rc < 0)
+		return rc;
+	struct workqueue_controller *c = &wq->controllers[s->controller];
+	c->uncounted_adds += (s->flags & SHM_SLOT_ADDED) != 0;
+	c->uncounted_merges += s->uncounted;
+	if (s->state != SHM_STATE_READY) {
+		change_index(wq, slot);
+		wq->unrecorded += SHM_LEASED(s->state) && !s->record;
+		return 0;
 	}
-	wq->index.keys = (uint32_t)b->n_keys;
+	b->in_order = b->in_order && s->ready_at >= b->last_ready;
+	b->last_ready = s->ready_at;
+	b->n_ready++;
+	if (b->in_order)
+		index_ready_add(&wq->index, slot, s->namespace_number, index_band(s->priority));
 	return 0;
 }
 
-/* ---- the ready lists: their order is that of the times ---- */
+/* ---- the ready lists, when the order of the times is not that of the slots ---- */
 
-/* By digits of 11 bits, the lowest first; equal ones keep the order of their slots. */
-static void sort_by_time(struct start *b)
+struct by_time {
+	int64_t at;
+	uint32_t slot;
+	uint32_t place; /* number of the namespace * INDEX_BANDS + band */
+};
+_Static_assert((uint64_t)SHM_BLOCKS_MAX *SHM_NAMESPACES_PER_BLOCK *INDEX_BANDS <= UINT32_MAX, "place");
+
+/* By digits of 11 bits, the lowest first; equal ones keep the order of their slots. Returns which of the two has them. */
+static struct by_time *sort_by_time(struct by_time *from, struct by_time *to, size_t len)
 {
 	enum { BITS = 11, DIGITS = 1 << BITS };
-	struct by_time *from = b->ready, *to = xmalloc(b->n_ready * sizeof(*to));
 	int64_t least = INT64_MAX, most = INT64_MIN;
-	for (size_t i = 0; i < b->n_ready; i++) {
+	for (size_t i = 0; i < len; i++) {
 		least = MIN(least, from[i].at);
 		most = MAX(most, from[i].at);
 	}
 	uint64_t range = (uint64_t)most - (uint64_t)least;
 	for (unsigned shift = 0; shift < 64 && range >> shift; shift += BITS) {
 		size_t next[DIGITS + 1] = {0};
-		for (size_t i = 0; i < b->n_ready; i++)
+		for (size_t i = 0; i < len; i++)
 			next[(((uint64_t)from[i].at - (uint64_t)least) >> shift) % DIGITS + 1]++;
 		for (size_t i = 0; i < DIGITS; i++)
 			next[i + 1] += next[i];
-		for (size_t i = 0; i < b->n_ready; i++)
+		for (size_t i = 0; i < len; i++)
 			to[next[(((uint64_t)from[i].at - (uint64_t)least) >> shift) % DIGITS]++] = from[i];
 		struct by_time *swap = from;
 		from = to;
 		to = swap;
 	}
-	b->ready = from;
-	free(to);
+	return from;
+}
+
+static size_t ready_slots(const struct store *st, struct by_time *ret)
+{
+	struct shm_slot *room = xmalloc(SHM_BLOCK);
+	const struct shm_slot *slots = room;
+	size_t n = 0;
+	for (uint32_t i = 0; i < store_slots(st); i++) {
+		if (i % SHM_SLOTS_PER_BLOCK == 0)
+			slots = store_read_slots(st, i, SHM_SLOTS_PER_BLOCK, room);
+		const struct shm_slot *s = &slots[i % SHM_SLOTS_PER_BLOCK];
+		if (s->state == SHM_STATE_READY)
+			ret[n++] = (struct by_time){
+			    s->ready_at, i, s->namespace_number * INDEX_BANDS + index_band(s->priority)};
+	}
+	free(room);
+	return n;
+}
+
+static int link_by_time(struct start *b, struct err *err)
+{
+	struct index *x = &b->wq->index;
+	struct big memory;
+	big_init(&memory, 2 * b->n_ready * sizeof(struct by_time));
+	int rc = big_grow(&memory, memory.most);
+	if (rc < 0) {
+		err_set(err, rc, "no memory to sort %zu keys", b->n_ready);
+	} else {
+		struct by_time *ready = (struct by_time *)(void *)memory.at;
+		size_t n = ready_slots(x->store, ready);
+		ready = sort_by_time(ready, ready + n, n);
+		index_ready_clear(x);
+		for (size_t i = 0; i < n; i++)
+			index_ready_add(x, ready[i].slot, ready[i].place / INDEX_BANDS,
+					ready[i].place % INDEX_BANDS);
+	}
+	big_done(&memory);
+	return rc;
 }
 
 /* ---- */
@@ -160,24 +196,16 @@ int workqueue_init(struct workqueue *wq, struct store *st, uint64_t random, stru
 	index_init(&wq->index, st);
 	settle_init(&wq->settle);
 	workqueue_rows_changed(wq);
-	size_t keys = MAX(store_slots(st) - st->free_slots.len, 1u);
-	struct start b = {.wq = wq,
-			  .keys = xmalloc(keys * sizeof(*b.keys)),
-			  .ready = xmalloc(keys * sizeof(*b.ready)),
-			  .in_order = true};
+	struct start b = {.wq = wq, .in_order = true, .last_ready = INT64_MIN};
 	int rc = index_expect(&wq->index);
 	if (rc < 0)
 		err_set(err, rc, "no memory for the index");
 	if (rc == 0)
-		rc = find_slots(&b, err);
+		rc = store_check(st, find_slot, &b, err);
 	if (rc == 0)
-		rc = fill_table(&b, err);
+		rc = put_last_keys(&b, err);
 	if (rc == 0 && !b.in_order)
-		sort_by_time(&b);
-	for (size_t i = 0; rc == 0 && i < b.n_ready; i++)
-		change_index(wq, b.ready[i].slot);
-	free(b.keys);
-	free(b.ready);
+		rc = link_by_time(&b, err);
 	if (rc < 0)
 		workqueue_done_with(wq);
 	return rc;

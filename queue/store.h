@@ -41,6 +41,9 @@ struct store {
 	/* Makes bytes up to size touchable and zero. 0 or negative errno. */
 	int (*grow)(void *ctx, uint64_t size);
 	void *grow_ctx;
+	/* The region's file, or 0: at a start all slots are read from it, which is many times cheaper than to touch their pages in
+	 * the mapping, each for the first time. */
+	int fd;
 
 	uint32_t blocks; /* in use */
 	struct store_blocks slots, namespaces;
@@ -58,9 +61,13 @@ struct store {
 /* at: a region with its region_header, `allocated` bytes of it zero behind the first page. history: bytes of
  * the ring at most. */
 int store_format(struct store *st, uint64_t history);
-/* Finishes what was interrupted, checks every slot, finds what is free. -EBADMSG: it cannot be trusted
- * (err says why). */
+/* Of a region that is there: checks what is not slots, finishes what was interrupted. -EBADMSG: it cannot be trusted
+ * (err says why). workqueue_init goes on with the slots. */
 int store_recover(struct store *st, struct err *err);
+/* Checks every slot, calls each (whose error ends it) for those that are in use, finds what is free. -EBADMSG. */
+int store_check(struct store *st,
+		int (*each)(void *ctx, uint32_t slot, const struct shm_slot *s, struct err *err), void *ctx,
+		struct err *err);
 void store_done(struct store *st); /* frees the private memory; the region stays */
 
 /* Ends the process with a message: a bug, not a user's mistake. */
@@ -70,7 +77,7 @@ _Noreturn void store_bug(const char *what, uint64_t a, uint64_t b);
 
 static inline uint32_t store_slots(const struct store *st)
 {
-	return st->slots.len * (uint32_t)SHM_SLOTS_PER_BLOCK;
+	return st->slots.len * SHM_SLOTS_PER_BLOCK;
 }
 static inline uint32_t store_namespaces(const struct store *st)
 {
@@ -281,7 +288,11 @@ _Static_assert(offsetof(struct shm_history, happened) == 8 && offsetof(struct sh
 		   offsetof(struct shm_history, at) == 16 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 	       "the eight bytes after the number are one word");
 
-/* ---- for store_recover.c ---- */
+/* ---- for store_recover.c and start.c ---- */
+
+/* n slots of one block: in room, or in the mapping; see store.fd. */
+const struct shm_slot *store_read_slots(const struct store *st, uint32_t slot, uint32_t n,
+					struct shm_slot *room);
 
 void store_apply(struct store *st); /* copies a valid redo record to its places */
 void store_history_find(struct store *st);

@@ -1,6 +1,7 @@
 /* A region that an earlier process left: finish what was interrupted, look at every slot, find what is free. Nothing in it is
  * believed: a reference may lead anywhere. */
 #include "store.h"
+#include <unistd.h>
 
 static const uint8_t *directory_of(const struct store *st)
 {
@@ -106,14 +107,22 @@ static int check_record(const struct store *st, struct named *named, uint32_t sl
 	return name_texts(st, named, texts, ARRAY_SIZE(texts), err);
 }
 
-static int check_slot(struct store *st, struct named *named, uint32_t number, struct err *err)
+const struct shm_slot *store_read_slots(const struct store *st, uint32_t slot, uint32_t n,
+					struct shm_slot *room)
 {
-	struct shm_slot *s = store_slot_at(st, number);
+	const struct shm_slot *at = store_slot(st, slot);
+	size_t bytes = n * sizeof(*room);
+	return st->fd && pread(st->fd, room, bytes, (const char *)at - st->at) == (ssize_t)bytes ? room : at;
+}
+
+static int check_slot(struct store *st, struct named *named, uint32_t number, const struct shm_slot *s,
+		      struct err *err)
+{
 	uint32_t seq = atomic_load_explicit(&s->seq, memory_order_relaxed);
 	if (s->state == SHM_STATE_NONE) {
 		/* Odd: a key was about to be put here. */
 		if (seq & 1)
-			atomic_store_explicit(&s->seq, seq + 1, memory_order_relaxed);
+			atomic_store_explicit(&store_slot_at(st, number)->seq, seq + 1, memory_order_relaxed);
 		free_set_put(&st->free_slots, number);
 		return 0;
 	}
@@ -215,15 +224,32 @@ int store_recover(struct store *st, struct err *err)
 	if (rc < 0)
 		return rc;
 	store_history_find(st);
+	return 0;
+}
+
+int store_check(struct store *st,
+		int (*each)(void *ctx, uint32_t slot, const struct shm_slot *s, struct err *err), void *ctx,
+		struct err *err)
+{
 	struct named named = {
 	    xcalloc((uint64_t)st->blocks * SHM_BLOCK / SHM_REF_UNIT / 64 + 1, sizeof(uint64_t)),
 	    xcalloc(store_namespaces(st) / 64 + 1, sizeof(uint64_t))};
 	free_set_grow(&st->free_slots, store_slots(st));
 	free_set_grow(&st->free_namespaces, store_namespaces(st));
-	for (uint32_t i = 0; rc == 0 && i < store_slots(st); i++)
-		rc = check_slot(st, &named, i, err);
+	struct shm_slot *room = xmalloc(SHM_BLOCK);
+	int rc = 0;
+	for (uint32_t i = 0; rc == 0 && i < st->slots.len; i++) {
+		const struct shm_slot *slots =
+		    store_read_slots(st, i * SHM_SLOTS_PER_BLOCK, SHM_SLOTS_PER_BLOCK, room);
+		for (uint32_t k = 0; rc == 0 && k < SHM_SLOTS_PER_BLOCK; k++) {
+			rc = check_slot(st, &named, i * SHM_SLOTS_PER_BLOCK + k, &slots[k], err);
+			if (rc == 0 && slots[k].state != SHM_STATE_NONE)
+				rc = each(ctx, i * SHM_SLOTS_PER_BLOCK + k, &slots[k], err);
+		}
+	}
 	if (rc == 0)
 		recover_free(st, &named);
+	free(room);
 	free(named.cells);
 	free(named.namespaces);
 	return rc;

@@ -19,14 +19,23 @@ static int segment_new(struct table *t, uint32_t *ret)
 	return 0;
 }
 
-void table_init(struct table *t, uint32_t most)
+void table_init(struct table *t, uint32_t most, uint32_t expected)
 {
 	*t = (struct table){0};
 	/* Right after a split segments are half full; and one may be split before the others. */
 	big_init(&t->memory, ((uint64_t)most * 3 / TABLE_FULL + 64) * segment_bytes);
-	t->directory = xcalloc(1, sizeof(*t->directory));
-	uint32_t first;
-	if (segment_new(t, &first) < 0) {
+	while ((uint64_t)TABLE_FULL * 9 / 10 << t->depth < expected && t->depth < TABLE_DEPTH_MAX)
+		t->depth++;
+	size_t n = (size_t)1 << t->depth;
+	t->directory = xcalloc(n, sizeof(*t->directory));
+	uint32_t segment;
+	int rc = big_grow(&t->memory, n * segment_bytes); /* at once: in large pages */
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		if ((rc = segment_new(t, &segment)) == 0) {
+			t->segments[segment].depth = (uint16_t)t->depth;
+			t->directory[i] = segment;
+		}
+	if (rc < 0) {
 		fputs("no memory for the first keys\n", stderr);
 		abort();
 	}
@@ -54,9 +63,7 @@ static void place(struct table_line *lines, uint32_t tag, uint32_t number)
 	uint32_t at = table_home(tag);
 	while (lines[at].number[TABLE_LINE - 1])
 		at = at + 1 == TABLE_LINES ? 0 : at + 1;
-	uint32_t i = 0;
-	while (lines[at].number[i])
-		i++;
+	unsigned i = table_empty(&lines[at]);
 	lines[at].tag[i] = tag;
 	lines[at].number[i] = number;
 }
@@ -168,22 +175,4 @@ void table_remove(struct table *t, uint32_t tag, uint32_t number)
 			break;
 		}
 	}
-}
-
-int table_expect(struct table *t, uint32_t entries)
-{
-	while ((uint64_t)TABLE_FULL * 9 / 10 << t->depth < entries && t->depth < TABLE_DEPTH_MAX) {
-		uint32_t n = t->n_segments;
-		for (uint32_t i = 0; i < n; i++) {
-			uint32_t fresh;
-			if (segment_new(t, &fresh) < 0)
-				return -ENOSPC;
-		}
-		deepen(t);
-		for (uint32_t i = 0; i < t->n_segments; i++) {
-			t->segments[i].depth = (uint16_t)t->depth;
-			t->directory[i] = i;
-		}
-	}
-	return 0;
 }

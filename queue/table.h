@@ -34,14 +34,13 @@ struct table {
 	uint32_t n_segments, depth, len;
 };
 
-void table_init(struct table *t, uint32_t most); /* entries */
+/* most: entries, ever; expected: soon. Aborts without memory for these. */
+void table_init(struct table *t, uint32_t most, uint32_t expected);
 void table_done(struct table *t);
 /* The next table_insert of this tag cannot fail. -ENOSPC. */
 int table_reserve(struct table *t, uint32_t tag);
 void table_insert(struct table *t, uint32_t tag, uint32_t number);
 void table_remove(struct table *t, uint32_t tag, uint32_t number); /* it is there */
-/* Makes room for so many entries, of which none is there yet, at once. -ENOSPC. */
-int table_expect(struct table *t, uint32_t entries);
 
 static inline uint32_t table_segment_of(const struct table *t, uint32_t tag)
 {
@@ -80,6 +79,23 @@ static inline unsigned table_hits(const struct table_line *line, uint32_t tag)
 #endif
 }
 
+/* Where the first empty entry of a line is that has one. */
+static inline unsigned table_empty(const struct table_line *line)
+{
+#ifdef __SSE2__
+	const __m128i none = _mm_setzero_si128(), *numbers = (const __m128i *)(const void *)line->number;
+	__m128i low = _mm_cmpeq_epi32(_mm_load_si128(&numbers[0]), none);
+	__m128i high = _mm_cmpeq_epi32(_mm_load_si128(&numbers[1]), none);
+	return (unsigned)__builtin_ctz((unsigned)(_mm_movemask_ps(_mm_castsi128_ps(low)) |
+						  _mm_movemask_ps(_mm_castsi128_ps(high)) << 4));
+#else
+	unsigned i = 0;
+	while (line->number[i])
+		i++;
+	return i;
+#endif
+}
+
 /* The number with this tag for which is(ctx, number); or TABLE_NONE. */
 static inline __attribute__((always_inline)) uint32_t
 table_find(const struct table *t, uint32_t tag, bool (*is)(const void *ctx, uint32_t number), const void *ctx)
@@ -96,4 +112,29 @@ table_find(const struct table *t, uint32_t tag, bool (*is)(const void *ctx, uint
 		if (!line->number[TABLE_LINE - 1])
 			return TABLE_NONE;
 	}
+}
+
+/* table_find and, if there is none, table_insert. True: it was new. */
+static inline __attribute__((always_inline)) bool
+table_insert_new(struct table *t, uint32_t tag, uint32_t number, bool (*is)(const void *ctx, uint32_t number),
+		 const void *ctx)
+{
+	uint32_t segment = table_segment_of(t, tag);
+	struct table_line *line, *lines = table_lines(t, segment);
+	for (uint32_t at = table_home(tag);; at = at + 1 == TABLE_LINES ? 0 : at + 1) {
+		line = &lines[at];
+		for (unsigned hits = table_hits(line, tag); hits; hits &= hits - 1) {
+			uint32_t other = line->number[__builtin_ctz(hits)];
+			if (other && is(ctx, other - 1))
+				return false;
+		}
+		if (!line->number[TABLE_LINE - 1])
+			break;
+	}
+	unsigned i = table_empty(line);
+	line->tag[i] = tag;
+	line->number[i] = number + 1;
+	t->segments[segment].len++;
+	t->len++;
+	return true;
 }

@@ -1,5 +1,6 @@
 #include "bench.h"
 #include "program.h"
+#include "region_ahead.h"
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -125,6 +126,7 @@ void bench_queue_open(struct bench_queue *q, const char *dir, bool must_be_there
 	    .reserve = MIN(h->max_size / 16, RESERVE_MOST),
 	    .grow = grow_region,
 	    .grow_ctx = &q->region,
+	    .fd = q->region.fd,
 	};
 	int rc = must_be_there ? store_recover(&q->store, &err) : store_format(&q->store, HISTORY_BYTES);
 	if (rc == 0)
@@ -135,6 +137,7 @@ void bench_queue_open(struct bench_queue *q, const char *dir, bool must_be_there
 	if (workqueue_open(&q->wq, "web", &q->controller, &new) < 0)
 		bench_fail("no row for a controller");
 	bench_queue_rules(q, q->controller);
+	BENCH_CHECK(region_ahead_start(&q->region) == 0);
 }
 
 void bench_queue_remove(struct bench_queue *q, const char *dir)

@@ -6,23 +6,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TURN = 256 }; /* as the broker's REQUESTS_A_TURN: then time has its turn */
+/* As the broker's REQUESTS_A_TURN, REQUESTS_A_TIME. */
+enum { TURN = 256, TIME = 16 };
 
 static const char *dir;
 
-static void tick(struct bench_queue *q, uint32_t i, int64_t now)
+/* What the broker does before request i: an ADD of some keys, a DONE with the next grant. */
+static int64_t request(struct bench_queue *q, uint32_t i)
 {
+	static int64_t now;
+	if (i % TIME == 0)
+		now = bench_now();
 	if (i % TURN == 0)
 		bench_queue_tick(q, now);
+	return now;
 }
 
-/* Here and below the clock is read as the broker reads it, once for each message: an ADD of batch keys, a DONE with the
- * next grant. */
 static void add_all(struct bench_queue *q, const struct bench_keys *keys, uint32_t batch)
 {
-	for (uint32_t i = 0; i < keys->len;) {
-		int64_t now = bench_now();
-		tick(q, i, now);
+	for (uint32_t i = 0, requests = 0; i < keys->len;) {
+		int64_t now = request(q, requests++);
 		struct wire_add_key list[64];
 		uint32_t n = MIN(MIN(keys->len - i, batch), (uint32_t)ARRAY_SIZE(list));
 		for (uint32_t k = 0; k < n; k++)
@@ -37,8 +40,7 @@ static void run_all(struct bench_queue *q, const struct bench_keys *keys, struct
 {
 	struct workqueue_grant g;
 	for (uint32_t i = 0; i < keys->len; i++) {
-		int64_t now = bench_now();
-		tick(q, i, now);
+		int64_t now = request(q, i);
 		bench_queue_grant(q, &g, now);
 		if (!bench_is_key(keys, i, g.namespace, g.name))
 			bench_fail("key %u was granted as " SPAN_FMT "/" SPAN_FMT, i, SPAN_ARG(g.namespace),
@@ -92,14 +94,13 @@ static void bench_cycle_1(uint32_t n)
 	bench_queue_open(&q, dir, false);
 	struct bench_time begin = bench_time();
 	for (uint32_t i = 0; i < n; i++) {
-		int64_t now = bench_now();
 		struct wire_add_key key = bench_add_key(&keys, i);
 		struct workqueue_grant g;
-		tick(&q, i, now);
+		int64_t now = request(&q, 2 * i);
 		bench_queue_add(&q, q.controller, &key, now);
 		bench_queue_grant(&q, &g, now); /* to a host that waits for one, in the turn of the ADD */
 		BENCH_CHECK(bench_is_key(&keys, i, g.namespace, g.name));
-		bench_queue_done(&q, &g, BENCH_OK, bench_now());
+		bench_queue_done(&q, &g, BENCH_OK, request(&q, 2 * i + 1));
 	}
 	bench_print_times("cycle", begin, bench_time(), n);
 	must_be_empty(&q);
@@ -115,9 +116,7 @@ static void bench_duplicate(uint32_t n)
 	struct bench_time begin = bench_time();
 	for (uint32_t i = 0, k = 0; i < n; i++) {
 		struct wire_add_key key = bench_add_key(&keys, k);
-		int64_t now = bench_now();
-		tick(&q, i, now);
-		bench_queue_add(&q, q.controller, &key, now);
+		bench_queue_add(&q, q.controller, &key, request(&q, i));
 		k = k + 1 == keys.len ? 0 : k + 1;
 	}
 	bench_print_times("add", begin, bench_time(), n);
@@ -129,11 +128,9 @@ static void bench_duplicate(uint32_t n)
 static void delay_all(struct bench_queue *q, const struct bench_keys *keys)
 {
 	for (uint32_t i = 0; i < keys->len; i++) {
-		int64_t now = bench_now();
 		struct wire_add_key key = bench_add_key(keys, i);
 		key.delay_ms = 3600000 + (int64_t)(i * UINT64_C(7919) % 1000000) * 3;
-		tick(q, i, now);
-		bench_queue_add(q, q->controller, &key, now);
+		bench_queue_add(q, q->controller, &key, request(q, i));
 	}
 }
 

@@ -318,7 +318,7 @@ static void send_bytes(struct connection *c, struct span bytes, enum wire_type t
 	    .bytes = bytes,
 	    .token = fake_token(c->pipe),
 	};
-	broker_request(&f.b, &event);
+	broker_request(&f.b, &event, clock_boottime_ns());
 	FUZZ_CHECK(c->answers <= 2 && fake_answers.tokens <= tokens + 1, "a request has %u answers",
 		   c->answers);
 	if (c->refused && !told_of_its_lease(c, type))

@@ -1,0 +1,128 @@
+#include "region_ahead.h"
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum {
+	STEP = 256 << 10, /* a millisecond of work where pages are expensive */
+	NICE = 5,	  /* behind the writer, where they have one CPU for both */
+};
+
+struct region_ahead {
+	char *at;
+	int fd;
+	uint64_t max_size;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	uint64_t wanted; /* to here by the writer, who has what is below `used` */
+	uint64_t used;
+	_Atomic uint64_t ready;
+	bool stop;
+};
+
+static void touch(const char *at, uint64_t from, uint64_t to)
+{
+	/* What cannot be populated is not touched either: it will be a fault of the writer's. */
+	if (madvise((void *)(uintptr_t)(at + from), to - from, MADV_POPULATE_WRITE) < 0)
+		return;
+	for (uint64_t i = from; i < to; i += REGION_PAGE)
+		(void)__atomic_load_n(at + i, __ATOMIC_RELAXED);
+}
+
+static bool make_ready(struct region_ahead *a, uint64_t from, uint64_t to)
+{
+	int rc;
+	do
+		rc = posix_fallocate(a->fd, (off_t)from, (off_t)(to - from));
+	while (rc == EINTR);
+	if (rc != 0 || mprotect(a->at + from, to - from, PROT_READ | PROT_WRITE) < 0)
+		return false;
+	touch(a->at, from, to);
+	atomic_store_explicit(&a->ready, to, memory_order_release);
+	return true;
+}
+
+static void *work(void *ctx)
+{
+	struct region_ahead *a = ctx;
+	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+	uint64_t old = 0, first = a->used, refused = UINT64_MAX;
+	pthread_mutex_lock(&a->lock);
+	while (!a->stop) {
+		uint64_t from = MAX(atomic_load_explicit(&a->ready, memory_order_relaxed), a->used);
+		uint64_t wanted = MIN(a->wanted, a->max_size);
+		/* Where there was no room it is asked for again when the writer has found some. */
+		bool grow = from < wanted && from != refused;
+		if (!grow && old >= first) {
+			pthread_cond_wait(&a->changed, &a->lock);
+			continue;
+		}
+		pthread_mutex_unlock(&a->lock);
+		if (grow) {
+			refused = make_ready(a, from, MIN(from + STEP, a->max_size)) ? UINT64_MAX : from;
+		} else {
+			touch(a->at, old, MIN(old + STEP, first));
+			old += STEP;
+		}
+		pthread_mutex_lock(&a->lock);
+	}
+	pthread_mutex_unlock(&a->lock);
+	return NULL;
+}
+
+int region_ahead_start(struct region *r)
+{
+	const struct region_header *h = region_header(r);
+	struct region_ahead *a = xcalloc(1, sizeof(*a));
+	uint64_t allocated = atomic_load_explicit(&h->allocated, memory_order_relaxed);
+	*a = (struct region_ahead){
+	    .at = r->at,
+	    .fd = r->fd,
+	    .max_size = h->max_size,
+	    .wanted = allocated + REGION_AHEAD,
+	    .used = allocated,
+	};
+	atomic_init(&a->ready, allocated);
+	pthread_mutex_init(&a->lock, NULL);
+	pthread_cond_init(&a->changed, NULL);
+	sigset_t all, before; /* signals are for the other threads */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int rc = pthread_create(&a->thread, NULL, work, a);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc != 0) {
+		free(a);
+		return -rc;
+	}
+	r->ahead = a;
+	return 0;
+}
+
+bool region_ahead_has(struct region_ahead *a, uint64_t size)
+{
+	bool has = size <= atomic_load_explicit(&a->ready, memory_order_acquire);
+	pthread_mutex_lock(&a->lock);
+	a->used = MAX(a->used, size);
+	a->wanted = MAX(a->wanted, size + REGION_AHEAD);
+	pthread_cond_signal(&a->changed);
+	pthread_mutex_unlock(&a->lock);
+	return has;
+}
+
+void region_ahead_stop(struct region_ahead *a)
+{
+	if (!a)
+		return;
+	pthread_mutex_lock(&a->lock);
+	a->stop = true;
+	pthread_cond_signal(&a->changed);
+	pthread_mutex_unlock(&a->lock);
+	pthread_join(a->thread, NULL);
+	pthread_cond_destroy(&a->changed);
+	pthread_mutex_destroy(&a->lock);
+	free(a);
+}
