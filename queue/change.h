@@ -43,8 +43,41 @@ void change_index(struct workqueue *wq, uint32_t slot);
 /* controllers.c: the names of rows are others now. */
 void workqueue_rows_changed(struct workqueue *wq);
 
+/* ---- adds ---- */
+
+static inline uint8_t cause_of(const struct wire_add_key *key)
+{
+	return (uint8_t)(key->cause < WIRE_CAUSE_COUNT ? key->cause : WIRE_CAUSE_UPDATED);
+}
+
+static inline bool says_changed(const struct wire_add_key *key)
+{
+	return key->primary_changed || key->cause == WIRE_CAUSE_OPERATOR;
+}
+
+/* The pending part with one add more: all but the object. */
+static inline struct shm_pending pending_merge(struct shm_pending p, const struct wire_add_key *key)
+{
+	uint8_t cause = cause_of(key);
+	p.ends = (uint8_t)(p.count == 0 ? cause | cause << 4 : (p.ends & 15) | cause << 4);
+	p.causes |= (uint8_t)(1u << cause);
+	p.count = (uint16_t)(p.count + (p.count < UINT16_MAX));
+	if (says_changed(key))
+		p.flags |= SHM_SLOT_CHANGED;
+	return p;
+}
+
+/* Does the key itself name the object that caused the add well enough? Initial lists and sweeps cause a key per object. */
+static inline bool cause_is_own(const struct wire_add_key *key)
+{
+	return !key->cause_kind.len || key->cause == WIRE_CAUSE_INITIAL || key->cause == WIRE_CAUSE_RESYNC ||
+	       key->cause == WIRE_CAUSE_SWEEP ||
+	       (span_eq(key->cause_namespace, key->namespace) && span_eq(key->cause_name, key->name));
+}
+
 /* plain.c: what happens to most keys, without images. They decline (0, false) when it is more than that: then the
  * transition is made as every other. */
 int plain_grant(struct workqueue *wq, uint32_t slot, const struct workqueue_holder *holder, int64_t now,
 		struct workqueue_grant *ret);
+bool plain_merge(struct workqueue *wq, uint32_t slot, const struct wire_add_key *key);
 bool plain_done(struct workqueue *wq, const struct wire_done *done, int64_t now, struct workqueue_end *ret);

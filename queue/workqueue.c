@@ -11,14 +11,10 @@ static uint32_t added_at(int64_t now)
 
 enum { CAUSE_MOST = 253 + 1 + NAMESPACE_MAX_LEN + 1 + NAME_MAX_LEN };
 
-/* "kind\0namespace\0name" of the object, unless the key itself names it well enough: initial lists and sweeps
- * cause a key per object. */
+/* "kind\0namespace\0name" of the object, unless the key itself names it well enough. */
 static struct span cause_object(const struct wire_add_key *key, char room[CAUSE_MOST])
 {
-	if (!key->cause_kind.len ||
-	    (span_eq(key->cause_namespace, key->namespace) && span_eq(key->cause_name, key->name)) ||
-	    key->cause == WIRE_CAUSE_INITIAL || key->cause == WIRE_CAUSE_RESYNC ||
-	    key->cause == WIRE_CAUSE_SWEEP)
+	if (cause_is_own(key))
 		return (struct span){0};
 	size_t n = 0;
 	const struct span parts[] = {key->cause_kind, key->cause_namespace, key->cause_name};
@@ -30,28 +26,6 @@ static struct span cause_object(const struct wire_add_key *key, char room[CAUSE_
 			room[n++] = '\0';
 	}
 	return (struct span){room, n};
-}
-
-static uint8_t cause_of(const struct wire_add_key *key)
-{
-	return (uint8_t)(key->cause < WIRE_CAUSE_COUNT ? key->cause : WIRE_CAUSE_UPDATED);
-}
-
-static bool says_changed(const struct wire_add_key *key)
-{
-	return key->primary_changed || key->cause == WIRE_CAUSE_OPERATOR;
-}
-
-/* The pending part with one add more: all but the object. */
-static inline struct shm_pending merge_cause(struct shm_pending p, const struct wire_add_key *key)
-{
-	uint8_t cause = cause_of(key);
-	p.ends = (uint8_t)(p.count == 0 ? cause | cause << 4 : (p.ends & 15) | cause << 4);
-	p.causes |= (uint8_t)(1u << cause);
-	p.count = (uint16_t)(p.count + (p.count < UINT16_MAX));
-	if (says_changed(key))
-		p.flags |= SHM_SLOT_CHANGED;
-	return p;
 }
 
 /* Causes are a hint (`reasons`), so where the region has no cell for one it is left out and the add
@@ -68,7 +42,7 @@ static void remember_cause(struct workqueue *wq, struct change *ch, const struct
 		store_release(wq->store, ch->d.objects.last_object);
 		ch->d.objects.last_object = ref;
 	}
-	ch->s.pending = merge_cause(ch->s.pending, key);
+	ch->s.pending = pending_merge(ch->s.pending, key);
 	ch->h.ends = cause_of(key);
 	change_say(ch, object);
 }
@@ -140,7 +114,7 @@ static int add_new(struct workqueue *wq, const struct index_key *at, const struc
 	struct shm_pending p = {.flags = SHM_SLOT_ADDED,
 				.wait = key->delay_ms ? SHM_WAIT_ADD_AFTER : SHM_WAIT_NONE};
 	p.state = (uint8_t)state_next(SHM_STATE_NONE, add_event(p, key));
-	p = merge_cause(p, key);
+	p = pending_merge(p, key);
 	struct shm_slot *s = store_fill(st, cells.slot);
 	s->namespace_number = namespace;
 	s->ready_at = now + key->delay_ms * NS_PER_MS;
@@ -197,7 +171,7 @@ static bool merge_in_place(struct workqueue *wq, uint32_t slot, const struct wir
 	    p.uncounted == UINT8_MAX || (says_changed(key) && s->record) || !same_object(wq, s, object) ||
 	    hold_may_be_own(s) || (key->cause == WIRE_CAUSE_OPERATOR && s->wait != SHM_WAIT_NONE))
 		return false;
-	p = merge_cause(p, key);
+	p = pending_merge(p, key);
 	p.uncounted++;
 	wq->controllers[s->controller].uncounted_merges++;
 	store_word(wq->store, slot, p);
@@ -280,6 +254,10 @@ static int add(struct workqueue *wq, struct index_key *at, const struct wire_add
 	wq->index.last_namespace = at->number;
 	if (slot == INDEX_NONE)
 		return add_new(wq, at, key, now, ret_state);
+	if (!wq->never_plain && plain_merge(wq, slot, key)) {
+		*ret_state = SHM_STATE_READY;
+		return 0;
+	}
 	char room[CAUSE_MOST];
 	struct span object = cause_object(key, room);
 	const struct shm_slot *s = store_slot(wq->store, slot);
