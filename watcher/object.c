@@ -164,7 +164,7 @@ static struct span put_odd(struct span json, const struct parts *p, const struct
 			   struct buf *out)
 {
 	static const char *const paths[] = {"metadata.managedFields", "apiVersion", "kind", NULL};
-	static const char *const managed[] = {paths[0], NULL}, *const none[] = {NULL};
+	static const char *const managed[] = {"metadata.managedFields", NULL}, *const none[] = {NULL};
 	size_t start = out->len;
 	if (p->version && p->kind) {
 		json_copy_without(json, keep->strip_managed_fields ? managed : none, out);
@@ -188,6 +188,8 @@ static struct span put_object(struct span json, const struct object_keep *keep, 
 {
 	struct parts p = parts_of(json);
 	bool strip = keep->strip_managed_fields, whole = p.version && p.kind;
+	if (keep->metadata_only && !p.metadata.at)
+		return p.metadata; /* nothing to keep: object_read_at says so */
 	if (!keep->metadata_only && (p.twice || !p.metadata.at || p.version != p.kind))
 		return put_odd(json, &p, keep, out);
 	const char *behind = p.metadata.at + p.metadata.len, *end = json.at + json.len;
