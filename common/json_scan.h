@@ -14,6 +14,7 @@
 /* As deep as Go's decoder reads, and with it the API server, and one level more for the event around an object. */
 enum { JSON_MAX_DEPTH = 10001 };
 #define JSON_MAX_ITEM (UINT64_C(64) << 20) /* an item of more bytes ends the stream with -EMSGSIZE */
+enum { JSON_MAX_BLANK = 1 << 20 }; /* so does more white space in one piece between values, with -EINVAL */
 
 enum json_type { JSON_NONE, JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
 

@@ -25,6 +25,7 @@ enum place {
 struct json_stream {
 	uint8_t place; /* enum place */
 	bool had_items;
+	uint32_t blank; /* bytes of white space since there was anything else */
 	const struct json_stream_ops *ops;
 	void *ctx;
 	uint64_t offset;	/* of the chunk at hand, from the start of input */
@@ -210,9 +211,12 @@ int json_stream_feed(struct json_stream *s, struct span chunk, struct err *err)
 			if (r)
 				return r;
 		} else if (json_is_space(chunk.at[at])) {
+			if (++s->blank > JSON_MAX_BLANK)
+				return not_json(s, at, "more than 1 MiB of white space", err);
 			at++;
 		} else {
 			bool taken = false;
+			s->blank = 0;
 			const char *wrong = take_byte(s, chunk.at[at], &taken);
 			if (wrong)
 				return not_json(s, at, wrong, err);

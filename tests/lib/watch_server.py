@@ -13,6 +13,7 @@ POST /control with one JSON object:
   {"op": "fail", "kind": K, "verb": "list"|"watch"|"discover"|"page2", "status": S, "times": T, "retryAfter": R, "retryDate": R}
                                  S: an HTTP status, or "html", "empty", "object" (200 with nonsense), "close" (no answer)
   {"op": "watches", "kind": K, "how": "end"|"cut"|"error410"|"error500"|"garbage"|"bookmark"|"silent"|"speak"}
+  {"op": "send", "kind": K, "before": T, "text": T, "repeat": N, "after": T}   into its watches, as it is
   {"op": "streaming", "how": "refuse"|"serve"|"ignore"|"unmarked"|"cut"|"end"}
                                  a watch with sendInitialEvents: 422 (as it begins); served; as if it had not been asked for; with a
                                  bookmark that says nothing of an end; cut or ended after half of it. Its verb is "stream"; what is to fail a "list" fails it, too
@@ -95,6 +96,9 @@ def control(c):
     elif op == "watches":
         for w in watches[c["kind"]]:
             w.append(c["how"])
+    elif op == "send":
+        for w in watches[c["kind"]]:
+            w.append(c)
     elif op == "compact":
         compacted = version
         history.clear()
@@ -241,6 +245,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b"%x\r\n" % len(data) + data + b"\r\n")
         self.wfile.flush()
 
+    def send_raw(self, c):
+        text, left = c["text"].encode(), c.get("repeat", 1)
+        most = max(1, (1 << 20) // max(1, len(text)))
+        for part in [c.get("before", "").encode()] + [None] * -(-left // most) + [c.get("after", "").encode()]:
+            if part is None:
+                part = text * min(left, most)
+                left -= most
+            if part:
+                self.wfile.write(b"%x\r\n" % len(part) + part + b"\r\n")
+        self.wfile.flush()
+
     def watch(self, kind, space, query):
         since = int(query.get("resourceVersion", 0))
         with lock:
@@ -307,7 +322,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.send_event(h[2], h[3])
                 since = h[0]
             for how in todo:
-                if how == "bookmark":
+                if isinstance(how, dict):
+                    self.send_raw(how)
+                elif how == "bookmark":
                     self.bookmark(kind, now, False)
                 elif how == "end":
                     self.wfile.write(b"0\r\n\r\n")

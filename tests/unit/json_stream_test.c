@@ -180,6 +180,32 @@ Test(json_stream, item_beyond_its_limit_is_refused)
 	free(chunk);
 }
 
+Test(json_stream, white_space_without_end_is_an_error)
+{
+	static char blank[4096];
+	memset(blank, '\n', sizeof blank);
+	for (int kind = JSON_STREAM_LIST; kind <= JSON_STREAM_WATCH; kind++) {
+		struct seen seen = {0};
+		struct err err = {0};
+		struct json_stream *s = json_stream_new(kind, &ops, &seen);
+		for (int i = 0; i < 3; i++) { /* what is in between begins the count anew */
+			for (size_t n = 0; n < JSON_MAX_BLANK; n += sizeof blank)
+				cr_assert_eq(json_stream_feed(s, (struct span){blank, sizeof blank}, &err), 0,
+					     "%s", err.text);
+			const char *list[] = {"{", "\"items\":", "["};
+			cr_assert_eq(
+			    json_stream_feed(s, span_of(kind == JSON_STREAM_WATCH ? "{}" : list[i]), &err),
+			    0);
+		}
+		for (size_t n = 0; n < JSON_MAX_BLANK; n += sizeof blank)
+			json_stream_feed(s, (struct span){blank, sizeof blank}, &err);
+		cr_assert_eq(json_stream_feed(s, (struct span){blank, 1}, &err), -EINVAL);
+		cr_assert(strstr(err.text, "white space"), "%s", err.text);
+		json_stream_free(s);
+		buf_done(&seen.log);
+	}
+}
+
 static size_t most_memory, memory_before, items_seen;
 
 static int look_at_memory(void *ctx _unused_, struct span item _unused_)
