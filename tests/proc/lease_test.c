@@ -28,6 +28,40 @@ static void give_back(struct host *h)
 	EXPECT(h, "DONE_ACK 0");
 }
 
+static void greet_and_poll(struct host *h)
+{
+	host_tell_it(h, "hello");
+	EXPECT(h, "ACK 0");
+	host_tell_it(h, "poll");
+}
+
+/* The first host of a controller, which has this key. */
+static struct host holder_as(const char *controller, const char *name, enum rig_jail jail)
+{
+	_cleanup_(free_ptr) char *instance = xasprintf("%s.1", controller);
+	_cleanup_(free_ptr) char *key = xasprintf("shop/%s", name);
+	struct host h = host_start_as(controller, digest_of(controller), instance, jail);
+	greet_and_poll(&h);
+	CHECK(add_key(controller, name, false, WIRE_CAUSE_UPDATED));
+	EXPECT_GRANT(&h, key);
+	return h;
+}
+
+static struct host holder(const char *controller, const char *name)
+{
+	return holder_as(controller, name, RIG_JAIL);
+}
+
+/* Another broker on the same region; this host notices. */
+static void restart_before(struct host *h)
+{
+	broker_kill();
+	EXPECT(h, "GONE");
+	broker_start();
+	EXPECT(h, "CONNECTED");
+	CHECK(watcher_hello());
+}
+
 static void bye(struct host *h)
 {
 	close(h->in);
@@ -39,13 +73,7 @@ static void bye(struct host *h)
 
 static void a_dead_host_whose_jail_lives_keeps_its_key(void)
 {
-	struct host h = host_start_as("web", digest_of("web"), "web.1", RIG_JAIL_LASTS),
-		    other = host_start("web", "web.2");
-	host_tell_it(&h, "hello");
-	EXPECT(&h, "ACK 0");
-	host_tell_it(&h, "poll");
-	CHECK(add("orphan"));
-	EXPECT_GRANT(&h, "shop/orphan");
+	struct host h = holder_as("web", "orphan", RIG_JAIL_LASTS), other = host_start("web", "web.2");
 	host_tell_it(&other, "poll");
 	int host = watch(h.pid), jail = watch(h.jail);
 	kill(h.pid, SIGKILL);
@@ -63,10 +91,7 @@ static void a_dead_host_whose_jail_lives_keeps_its_key(void)
 
 static void another_s_lease_is_not_taken_by_naming_it(void)
 {
-	struct host h = host_start("web", "web.1"), liar = host_start("web", "web.2");
-	host_tell_it(&h, "poll");
-	CHECK(add("mine"));
-	EXPECT_GRANT(&h, "shop/mine");
+	struct host h = holder("web", "mine"), liar = host_start("web", "web.2");
 	host_tell_it(&liar, "hello %llu %llu", h.slot, h.generation);
 	EXPECT(&liar, "ACK 0");
 	host_tell_it(&liar, "done %llu %llu %u -1 1", h.slot, h.generation, WIRE_OUTCOME_TERMINAL);
@@ -95,10 +120,7 @@ static void a_lease_that_never_was_is_not_known(void)
 
 static void who_denies_its_lease_loses_it_and_its_result(void)
 {
-	struct host h = host_start("web", "web.1"), other = host_start("web", "web.2");
-	host_tell_it(&h, "poll");
-	CHECK(add("denied"));
-	EXPECT_GRANT(&h, "shop/denied");
+	struct host h = holder("web", "denied"), other = host_start("web", "web.2");
 	unsigned long long slot = h.slot, generation = h.generation;
 	host_tell_it(&other, "poll");
 	host_tell_it(&h, "hello %llu %llu", slot, generation + 1);
@@ -116,18 +138,11 @@ static void who_denies_its_lease_loses_it_and_its_result(void)
 
 static void a_result_is_held_across_a_restart_and_counts_once(void)
 {
-	struct host h = host_start("web", "web.1");
-	host_tell_it(&h, "poll");
-	CHECK(add("held"));
-	EXPECT_GRANT(&h, "shop/held");
+	struct host h = holder("web", "held");
 	unsigned long long slot = h.slot, generation = h.generation, before = 0, after = 0;
 	host_tell_it(&h, "hello %llu %llu", slot, generation);
 	CHECK(host_line(&h, 10) && sscanf(h.text, "ACK 1 %llu", &before) == 1);
-	broker_kill();
-	EXPECT(&h, "GONE");
-	broker_start();
-	EXPECT(&h, "CONNECTED");
-	CHECK(watcher_hello());
+	restart_before(&h);
 	/* The greeting still names the broker that is gone. */
 	host_tell_it(&h, "hello %llu %llu", slot, generation);
 	CHECK(host_line(&h, 10) && sscanf(h.text, "ACK 1 %llu", &after) == 1 && after > before);
@@ -143,19 +158,10 @@ static void a_result_is_held_across_a_restart_and_counts_once(void)
 
 static void who_was_stopped_across_a_restart_and_wakes_in_time_keeps_its_key(void)
 {
-	struct host h = host_start("slow", "slow.1"), other = host_start("slow", "slow.2");
-	host_tell_it(&h, "poll");
-	CHECK(add_key("slow", "stopped", false, WIRE_CAUSE_UPDATED));
-	EXPECT_GRANT(&h, "shop/stopped");
+	struct host h = holder("slow", "stopped"), other = host_start("slow", "slow.2");
 	kill(h.pid, SIGSTOP);
-	broker_kill();
-	EXPECT(&other, "GONE");
-	broker_start();
-	EXPECT(&other, "CONNECTED");
-	CHECK(watcher_hello());
-	host_tell_it(&other, "hello");
-	EXPECT(&other, "ACK 0");
-	host_tell_it(&other, "poll");
+	restart_before(&other);
+	greet_and_poll(&other);
 	EXPECT_SILENCE(&other, 200);
 	kill(h.pid, SIGCONT);
 	EXPECT(&h, "GONE");
@@ -186,22 +192,14 @@ static void ask_again(struct host *other, const char *name)
 	EXPECT(other, "CONNECTED");
 	CHECK(watcher_hello() && answer.hello_ack.want_all.len == 2);
 	CHECK(add(name));
-	host_tell_it(other, "hello");
-	EXPECT(other, "ACK 0");
-	host_tell_it(other, "poll");
+	greet_and_poll(other);
 }
 
 /* Stopped exactly then it cannot hear that its lease is lost: it is killed before anybody else has the key. What becomes of the
  * promise without the waiting is seen with the planted fault. */
 static void who_is_stopped_when_the_region_is_lost_is_waited_for(bool planted)
 {
-	struct host h = host_start_as("web", digest_of("web"), "web.1", RIG_JAIL_LASTS),
-		    other = host_start("web", "web.2");
-	host_tell_it(&h, "hello");
-	EXPECT(&h, "ACK 0");
-	host_tell_it(&h, "poll");
-	CHECK(add("twice"));
-	EXPECT_GRANT(&h, "shop/twice");
+	struct host h = holder_as("web", "twice", RIG_JAIL_LASTS), other = host_start("web", "web.2");
 	int host = watch(h.pid), jail = watch(h.jail);
 	kill(h.pid, SIGSTOP);
 	kill(h.jail, SIGSTOP);
@@ -232,10 +230,7 @@ static void who_is_stopped_when_the_region_is_lost_is_waited_for(bool planted)
  * end it, and its next question says that it has. */
 static void who_is_told_to_stop_is_waited_for_across_another_restart(void)
 {
-	struct host h = host_start("web", "web.1"), other = host_start("web", "web.2");
-	host_tell_it(&h, "poll");
-	CHECK(add("told"));
-	EXPECT_GRANT(&h, "shop/told");
+	struct host h = holder("web", "told"), other = host_start("web", "web.2");
 	unsigned long long slot = h.slot, generation = h.generation;
 	kill(h.pid, SIGSTOP);
 	lose_the_region();
@@ -248,9 +243,7 @@ static void who_is_told_to_stop_is_waited_for_across_another_restart(void)
 	kill(h.pid, SIGCONT);
 	EXPECT(&other, "CONNECTED");
 	CHECK(watcher_hello() && answer.hello_ack.want_all.len == 2);
-	host_tell_it(&other, "hello");
-	EXPECT(&other, "ACK 0");
-	host_tell_it(&other, "poll");
+	greet_and_poll(&other);
 	while (host_line(&h, 10) && strcmp(h.text, "CONNECTED") != 0)
 		CHECK(strcmp(h.text, "GONE") == 0);
 	host_tell_it(&h, "hello %llu %llu", slot, generation);

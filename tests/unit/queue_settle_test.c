@@ -122,6 +122,14 @@ static struct shm_controller_counters counters(struct lib *l)
 	return workqueue_counters(&l->wq, l->c);
 }
 
+/* A queue in which "a" runs. */
+static struct workqueue_grant begin(struct lib *l)
+{
+	lib_init(l);
+	lib_add(l, "a");
+	return lib_get(l, "a");
+}
+
 /* An attempt of "a" that ended with these writes. */
 static void run(struct lib *l, struct wire_done done, const struct wire_write *writes, size_t n)
 {
@@ -129,6 +137,13 @@ static void run(struct lib *l, struct wire_done done, const struct wire_write *w
 	struct workqueue_grant g = lib_get(l, "a");
 	enum shm_state to = end_with(l, &g, done, writes, n).to;
 	cr_assert(to == SHM_STATE_SETTLING, "%s", shm_state_name(to));
+}
+
+/* A queue in which "a" settles until the watch shows version 100. */
+static void settle(struct lib *l, struct wire_done done)
+{
+	lib_init(l);
+	run(l, done, (const struct wire_write[]){write_of(100)}, 1);
 }
 
 Test(hold, a_key_that_wrote_settles_until_the_watch_shows_it)
@@ -152,9 +167,7 @@ Test(hold, a_key_that_wrote_settles_until_the_watch_shows_it)
 Test(hold, without_writes_nothing_is_held)
 {
 	struct lib l;
-	lib_init(&l);
-	lib_add(&l, "a");
-	struct workqueue_grant g = lib_get(&l, "a");
+	struct workqueue_grant g = begin(&l);
 	const struct wire_write unknown[] = {{.table = 1, .stream = 70000, .resource_version = 5},
 					     {.table = 1}};
 	cr_assert_eq(end_with(&l, &g, (struct wire_done){0}, unknown, 2).to, SHM_STATE_NONE);
@@ -166,9 +179,7 @@ Test(hold, without_writes_nothing_is_held)
 Test(hold, five_seconds_at_most)
 {
 	struct lib l;
-	lib_init(&l);
-	const struct wire_write w[] = {write_of(100)};
-	run(&l, (struct wire_done){0}, w, 1);
+	settle(&l, (struct wire_done){0});
 	lib_add(&l, "a");
 	cr_assert_eq(workqueue_next(&l.wq, l.now), l.now + 5 * S);
 	lib_advance(&l, 5 * S - 1);
@@ -184,9 +195,7 @@ Test(hold, five_seconds_at_most)
 Test(hold, an_add_meanwhile_waits_and_then_runs_once)
 {
 	struct lib l;
-	lib_init(&l);
-	const struct wire_write w[] = {write_of(100)};
-	run(&l, (struct wire_done){.requeue_after_ms = 60000}, w, 1);
+	settle(&l, (struct wire_done){.requeue_after_ms = 60000});
 	struct workqueue_grant g;
 	cr_assert_eq(lib_add_key(&l, event_add("a", 101)), SHM_STATE_SETTLING_DIRTY);
 	cr_assert_eq(lib_add_key(&l, event_add("a", 102)), SHM_STATE_SETTLING_DIRTY);
@@ -205,9 +214,7 @@ Test(hold, an_add_meanwhile_waits_and_then_runs_once)
 Test(hold, what_the_outcome_says_comes_at_its_own_time)
 {
 	struct lib l;
-	lib_init(&l);
-	const struct wire_write w[] = {write_of(100)};
-	run(&l, (struct wire_done){.requeue_after_ms = 60000}, w, 1);
+	settle(&l, (struct wire_done){.requeue_after_ms = 60000});
 	int64_t due = l.now + 60 * S;
 	lib_advance(&l, S);
 	pass(&l, 100);
@@ -216,6 +223,7 @@ Test(hold, what_the_outcome_says_comes_at_its_own_time)
 	lib_advance(&l, 59 * S);
 	cr_assert_eq(state(&l, "a"), SHM_STATE_READY);
 	/* A failure settles as well; its backoff of 5 ms is over by then. */
+	const struct wire_write w[] = {write_of(100)};
 	struct workqueue_grant g = lib_get(&l, "a");
 	cr_assert_eq(end_with(&l, &g,
 			      (struct wire_done){.outcome = WIRE_OUTCOME_TRANSIENT, .message = span_of("no")},
@@ -234,12 +242,10 @@ Test(hold, what_the_outcome_says_comes_at_its_own_time)
 
 Test(hold, throttled_is_waited_out_but_for_an_operator)
 {
-	const struct wire_write w[] = {write_of(100)};
 	const struct wire_done throttled = {.outcome = WIRE_OUTCOME_THROTTLED, .requeue_after_ms = 60000};
 	for (int operator= 0; operator<2; operator++) {
 		struct lib l;
-		lib_init(&l);
-		run(&l, throttled, w, 1);
+		settle(&l, throttled);
 		lib_add(&l, "a");
 		struct wire_add_key key = lib_key("a", 0);
 		key.cause = operator? WIRE_CAUSE_OPERATOR : WIRE_CAUSE_UPDATED;
@@ -254,9 +260,7 @@ Test(hold, throttled_is_waited_out_but_for_an_operator)
 Test(hold, an_operator_does_not_end_it)
 {
 	struct lib l;
-	lib_init(&l);
-	const struct wire_write w[] = {write_of(100)};
-	run(&l, (struct wire_done){0}, w, 1);
+	settle(&l, (struct wire_done){0});
 	struct wire_add_key key = lib_key("a", 0);
 	key.cause = WIRE_CAUSE_OPERATOR;
 	struct workqueue_grant g;
@@ -271,9 +275,7 @@ Test(hold, an_operator_does_not_end_it)
 Test(hold, own_events_before_the_end_are_forgotten)
 {
 	struct lib l;
-	lib_init(&l);
-	lib_add(&l, "a");
-	struct workqueue_grant g = lib_get(&l, "a");
+	struct workqueue_grant g = begin(&l);
 	struct wire_add_key own = event_add("a", 101);
 	own.primary_changed = true;
 	own.cause_kind = span_of("Deployment.apps/v1");
@@ -294,9 +296,7 @@ Test(hold, own_events_before_the_end_are_forgotten)
 Test(hold, own_events_do_not_consume_requeue_after)
 {
 	struct lib l;
-	lib_init(&l);
-	lib_add(&l, "a");
-	struct workqueue_grant g = lib_get(&l, "a");
+	struct workqueue_grant g = begin(&l);
 	lib_add_key(&l, event_add("a", 100));
 	const struct wire_write w[] = {write_of(100)};
 	end_with(&l, &g, (struct wire_done){.requeue_after_ms = 60000}, w, 1);
@@ -324,9 +324,7 @@ Test(hold, any_other_event_makes_it_ready_once)
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct lib l;
-		lib_init(&l);
-		lib_add(&l, "a");
-		struct workqueue_grant g = lib_get(&l, "a");
+		struct workqueue_grant g = begin(&l);
 		for (size_t n = 0; n == 0 || rows[i].events[n]; n++)
 			cr_assert_eq(lib_add_key(&l, event_add("a", rows[i].events[n])), SHM_STATE_DIRTY);
 		if (!strcmp(rows[i].why, "no version"))
@@ -347,9 +345,7 @@ Test(hold, any_other_event_makes_it_ready_once)
 Test(hold, events_without_writes_or_without_a_result_count)
 {
 	struct lib l;
-	lib_init(&l);
-	lib_add(&l, "a");
-	struct workqueue_grant g = lib_get(&l, "a");
+	struct workqueue_grant g = begin(&l);
 	lib_add_key(&l, event_add("a", 100));
 	cr_assert_eq(lib_outcome(&l, &g, WIRE_OUTCOME_OK).to, SHM_STATE_READY);
 	g = lib_get(&l, "a");
@@ -364,9 +360,7 @@ Test(hold, events_without_writes_or_without_a_result_count)
 Test(hold, a_key_that_is_given_back_settles_with_its_pending_part)
 {
 	struct lib l;
-	lib_init(&l);
-	lib_add(&l, "a");
-	struct workqueue_grant g = lib_get(&l, "a");
+	struct workqueue_grant g = begin(&l);
 	const struct wire_write w[] = {write_of(100)};
 	struct workqueue_end end =
 	    end_with(&l, &g, (struct wire_done){.outcome = WIRE_OUTCOME_CANCELLED}, w, 1);
@@ -425,9 +419,7 @@ Test(hold, goes_on_across_a_restart)
 Test(hold, ends_with_its_controller)
 {
 	struct lib l;
-	lib_init(&l);
-	const struct wire_write w[] = {write_of(100)};
-	run(&l, (struct wire_done){0}, w, 1);
+	settle(&l, (struct wire_done){0});
 	cr_assert_eq(workqueue_drop(&l.wq, l.c, l.now), 1);
 	cr_assert(l.wq.settle.keys == 0 && l.wq.controllers[l.c].settling == 0);
 	lib_done(&l);
