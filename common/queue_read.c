@@ -35,6 +35,11 @@ uint64_t shm_constants_check(const struct shm_queue_header *h)
 	return shm_hash(0, (struct span){(const char *)h + from, to - from});
 }
 
+uint64_t shm_redo_check(const struct shm_redo *r, uint32_t bytes)
+{
+	return shm_hash(r->slot, (struct span){(const char *)r->entries, bytes});
+}
+
 uint64_t shm_queue_layout_hash(void)
 {
 #define AT(type, field) offsetof(struct type, field), sizeof(((struct type *)0)->field)

@@ -24,7 +24,7 @@
 
 #define SHM_QUEUE_FILE	    "queue.shm"
 #define SHM_QUEUE_MAGIC	    UINT64_C(0x3155455545554352)
-#define SHM_QUEUE_VERSION   3
+#define SHM_QUEUE_VERSION   4
 #define SHM_BLOCK	    65536u
 #define SHM_BLOCKS_MAX	    32768u /* 2 GiB */
 #define SHM_CONTROLLERS_MAX 64u
@@ -382,7 +382,8 @@ struct shm_queue_header {
 struct shm_redo {
 	_Atomic uint32_t bytes; /* of the entries that follow, as shm_redo_mark(); 0: nothing to do */
 	uint32_t slot;		/* offset of the slot whose seq guards the change / 16; 0: none */
-	uint8_t entries[SHM_REDO_BYTES - 8]; /* {u32 offset, u32 length, bytes}... */
+	uint8_t entries[SHM_REDO_BYTES -
+			8]; /* {u32 offset, u32 length, bytes}..., and their check if bytes says so */
 };
 
 #define SHM_HEADER_AT	   REGION_PAGE
@@ -406,6 +407,8 @@ static inline uint8_t shm_block_kind(uint8_t entry)
 	return entry == shm_block_entry(entry & 15) ? entry & 15 : SHM_BLOCK_COUNT;
 }
 _Static_assert(SHM_BLOCK_COUNT <= 15, "a kind is 4 bits");
+/* In redo.bytes: shm_redo_check() follows the entries. The short records of keys that are well have none. */
+#define SHM_REDO_CHECKED 1u
 /* What makes a redo record of so many bytes valid: likewise. */
 static inline uint32_t shm_redo_mark(uint32_t bytes)
 {
@@ -413,6 +416,8 @@ static inline uint32_t shm_redo_mark(uint32_t bytes)
 }
 _Static_assert(SHM_REDO_BYTES < 65536, "its length is 16 bits");
 uint64_t shm_constants_check(const struct shm_queue_header *h);
+uint64_t shm_redo_check(const struct shm_redo *r,
+			uint32_t bytes); /* of so many bytes of entries, and of slot */
 
 uint64_t shm_queue_layout_hash(void);
 /* Everything but the sizes, which only the writer chooses. */

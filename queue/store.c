@@ -265,7 +265,7 @@ static inline void put(struct store *st, uint64_t offset, const void *image, siz
 {
 	struct shm_redo *redo = redo_of(st);
 	struct store_redo_entry entry = {(uint32_t)offset, (uint32_t)n};
-	if (!st->open || st->change_bytes + sizeof(entry) + n > sizeof(redo->entries))
+	if (!st->open || st->change_bytes + sizeof(entry) + n + sizeof(uint64_t) > sizeof(redo->entries))
 		store_bug("a transition is larger than the redo record", offset, n);
 	memcpy(redo->entries + st->change_bytes, &entry, sizeof(entry));
 	memcpy(redo->entries + st->change_bytes + sizeof(entry), image, n);
@@ -365,7 +365,8 @@ static inline void copy_entry(char *to, const uint8_t *from, uint32_t n)
 void store_apply(struct store *st)
 {
 	struct shm_redo *redo = redo_of(st);
-	uint32_t bytes = atomic_load_explicit(&redo->bytes, memory_order_acquire) & 0xffff;
+	uint32_t bytes =
+	    atomic_load_explicit(&redo->bytes, memory_order_acquire) & 0xffff & ~SHM_REDO_CHECKED;
 	struct shm_slot *slot =
 	    redo->slot ? (struct shm_slot *)(void *)(st->at + (uint64_t)redo->slot * SHM_REF_UNIT) : NULL;
 	uint32_t odd = 0;
@@ -396,7 +397,10 @@ void store_commit(struct store *st)
 			 ? 0
 			 : (uint32_t)(slot_offset(st, st->change_slot) / SHM_REF_UNIT);
 	if (st->change_bytes) {
-		atomic_store_explicit(&redo->bytes, shm_redo_mark(st->change_bytes), memory_order_release);
+		uint64_t check = shm_redo_check(redo, st->change_bytes);
+		memcpy(redo->entries + st->change_bytes, &check, sizeof(check));
+		atomic_store_explicit(&redo->bytes, shm_redo_mark(st->change_bytes | SHM_REDO_CHECKED),
+				      memory_order_release);
 		store_apply(st);
 	}
 	st->open = false;

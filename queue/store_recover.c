@@ -174,14 +174,26 @@ static int recover_directory(struct store *st, struct err *err)
 	return 0;
 }
 
+/* Is what stands behind the entries what they should have? */
+static bool redo_is_whole(const struct shm_redo *redo, uint32_t bytes)
+{
+	uint64_t check;
+	if (bytes + sizeof(check) > sizeof(redo->entries))
+		return false;
+	memcpy(&check, redo->entries + bytes, sizeof(check));
+	return check == shm_redo_check(redo, bytes);
+}
+
 static int recover_redo(struct store *st, struct err *err)
 {
 	struct shm_redo *redo = (struct shm_redo *)(void *)(st->at + SHM_REDO_AT);
-	uint32_t mark = atomic_load_explicit(&redo->bytes, memory_order_acquire), bytes = mark & 0xffff;
+	uint32_t mark = atomic_load_explicit(&redo->bytes, memory_order_acquire);
+	uint32_t bytes = mark & 0xffff & ~SHM_REDO_CHECKED;
 	if (mark == 0)
 		return 0;
 	uint64_t end = (uint64_t)st->blocks * SHM_BLOCK;
-	if (mark != shm_redo_mark(bytes) || bytes > sizeof(redo->entries) || bytes % 8 ||
+	if (mark != shm_redo_mark(mark & 0xffff) || bytes > sizeof(redo->entries) || bytes % 8 ||
+	    ((mark & SHM_REDO_CHECKED) && !redo_is_whole(redo, bytes)) ||
 	    (uint64_t)redo->slot * SHM_REF_UNIT + sizeof(struct shm_slot) > end)
 		return err_set(err, -EBADMSG, "the redo record is damaged");
 	for (uint32_t at = 0; at < bytes;) {

@@ -115,6 +115,35 @@ Test(queue_damage, the_redo_record)
 				"the redo record is damaged"});
 }
 
+/* The broker was killed while the new images of a transition waited to be copied. */
+Test(queue_damage, a_redo_record_that_is_valid)
+{
+	struct lib l;
+	fill(&l); /* its last transition is the end of a failed attempt */
+	struct shm_redo *redo = (struct shm_redo *)(void *)(l.memory + SHM_REDO_AT);
+	uint32_t bytes = l.store.change_bytes;
+	cr_assert(bytes > sizeof(struct shm_slot), "%u", bytes);
+	redo->bytes = shm_redo_mark(bytes | SHM_REDO_CHECKED);
+	size_t n = (size_t)l.store.blocks * SHM_BLOCK, touched = 8 + bytes + sizeof(uint64_t);
+	char *copy = xcalloc(LIB_BYTES, 1);
+	memcpy(copy, l.memory, n);
+	struct store st = lib_store(copy, 24 * (uint64_t)SHM_BLOCK);
+	struct err err = {0};
+	st.allocated = 24 * (uint64_t)SHM_BLOCK;
+	cr_assert(store_recover(&st, &err) == 0, "%s", err.text);
+	store_done(&st);
+	for (size_t at = 0; at < touched; at++)
+		for (int bit = 0; bit < 8; bit++) {
+			memcpy(copy, l.memory, n);
+			copy[SHM_REDO_AT + at] = (char)(copy[SHM_REDO_AT + at] ^ 1 << bit);
+			int rc = recover(copy, (struct span){"", 0}, &err);
+			cr_assert(rc == -EBADMSG && strstr(err.text, "the redo record is damaged"),
+				  "byte %zu, bit %d: %d '%s'", at, bit, rc, err.text);
+		}
+	free(copy);
+	lib_done(&l);
+}
+
 Test(queue_damage, the_directory)
 {
 	flip_all(
