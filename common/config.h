@@ -107,6 +107,7 @@ struct config_controller {
 	int64_t base_delay_ns, max_delay_ns;
 	double jitter, qps; /* qps 0: no bucket */
 	uint32_t burst;
+	int64_t resync_period_ns;
 	char *finalizer; /* NULL: none */
 	bool prune;
 	uint32_t quarantine_crashes;

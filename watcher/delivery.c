@@ -105,15 +105,17 @@ void controller_want_sweep(struct controller *c, uint32_t cause)
 	c->sweep.again = true;
 }
 
-/* Every table is there, or known not to come for now. */
-static bool may_sweep(const struct controller *c)
+bool controller_listed(const struct controller *c)
 {
-	if (!atomic_load(&c->shared->sweep) || c->sweep.telling)
-		return false;
 	for (size_t i = 0; i < c->n_subs; i++)
 		if (!informer_synced(c->subs[i].informer) && !informer_blocked(c->subs[i].informer))
 			return false;
 	return true;
+}
+
+static bool may_sweep(const struct controller *c)
+{
+	return atomic_load(&c->shared->sweep) && !c->sweep.telling && controller_listed(c);
 }
 
 /* INDEX and ALL: their keys are keys of `for` objects, which are swept themselves. And keys in a scope that

@@ -52,6 +52,7 @@ static void tell_readiness(const struct watcher *w, struct readiness *told)
 static int64_t next_due(const struct watcher *w)
 {
 	int64_t due = MIN(MIN(broker_due_ns(w->broker), delivery_due_ns(w)), campaign_due_ns(w));
+	due = MIN(due, resync_due_ns(w));
 	due = w->store_busy ? 0 : due;
 	for (size_t i = 0; i < w->n_informers; i++) {
 		if (informer_cut(w->informers[i]))
@@ -74,6 +75,8 @@ static void act(struct watcher *w)
 		informer_heal(w->informers[i], now);
 	campaign_run(w, now);
 	broker_run(w->broker, now);
+	if (!w->stopping)
+		resync_run(w, now);
 	delivery_run(w, now);
 	progress_run(w, now);
 	w->store_busy = store_work(w->store);

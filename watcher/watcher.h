@@ -4,6 +4,7 @@
  *   stream.c    one list-and-watch over HTTP, told what to do by reflector.c
  *   stream_discovery.c  whether its kind is served; stream_items.c  what it brings; stream_report.c  what is said of it
  *   informer.c  a change of one object: keys into the outbox, then the object into the cache
+ *   resync.c    resyncPeriod: keys of everything, spread over it; pace.c: how fast
  *   delivery.c  outbox and sweeps -> ADD messages; progress.c: how far the streams are; broker.c: the connection
  *   campaign.c  leader election: election.c's requests, and what follows from who leads
  *   main.c      arguments, configuration, lock, cache; loop.c: the loop; reload.c: SIGHUP
@@ -15,6 +16,7 @@
 #include "kube.h"
 #include "mapping.h"
 #include "outbox.h"
+#include "pace.h"
 #include "predicate.h"
 #include "program.h"
 #include "refindex.h"
@@ -41,6 +43,17 @@ struct sweep {
 	uint32_t cause;	    /* 0: of one that an earlier watcher was asked for */
 };
 
+/* A round over all objects of a controller; resync.c. */
+struct resync {
+	bool active;
+	struct pace pace;
+	uint64_t taken;
+	size_t sub, first_sub; /* where it stands, where it began */
+	uint32_t slot, first_slot;
+	bool wrapped, over;
+	int64_t wake_ns;
+};
+
 /* One entry of a controller's for, owns or watches. */
 struct sub {
 	struct controller *controller;
@@ -61,6 +74,7 @@ struct controller {
 	struct sub *subs;
 	size_t n_subs;
 	struct sweep sweep;
+	struct resync resync;
 	int64_t retry_at_ns; /* the broker had no room: not before */
 	int64_t retry_delay_ns;
 };
@@ -201,12 +215,20 @@ void informer_report(const struct informer *i);
 
 /* ---- delivery.c ---- */
 
+/* Every table is there, or known not to come for now. */
+bool controller_listed(const struct controller *c);
 /* cause: enum wire_cause, INITIAL or SWEEP. */
 void controller_want_sweep(struct controller *c, uint32_t cause);
 /* Sends what can be sent. */
 void delivery_run(struct watcher *w, int64_t now_ns);
 int64_t delivery_due_ns(const struct watcher *w); /* INT64_MAX: nothing waits for a time */
 extern const struct broker_ops delivery_ops;
+
+/* ---- resync.c ---- */
+
+/* Puts what is due into the outbox; before delivery_run. */
+void resync_run(struct watcher *w, int64_t now_ns);
+int64_t resync_due_ns(const struct watcher *w);
 
 /* ---- progress.c ---- */
 

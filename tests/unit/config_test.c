@@ -273,6 +273,9 @@ Test(config, C44_durations)
 	     "; there is no unit for days: write hours, as in 24h"},
 	    {"reconciliationTimeout: -1s", 26, "spec.reconciliationTimeout: found -1s" TIMEOUT},
 	    {"reconciliationTimeout: 0", 26, "spec.reconciliationTimeout: found 0" TIMEOUT},
+	    {"resyncPeriod: 0s", 17,
+	     "spec.resyncPeriod: found 0s; allowed: a duration from 1s to 8760h, written as 500ms, 30s, 5m "
+	     "or 1h30m"},
 	    {"reconciliationTimeout: 9999999h", 26, "spec.reconciliationTimeout: found 9999999h" TIMEOUT},
 	    {"reconciliationTimeout: 25h", 26, "spec.reconciliationTimeout: found 25h" TIMEOUT},
 	    {"reconciliationTimeout: 1S", 26, "spec.reconciliationTimeout: found 1S" TIMEOUT},
@@ -345,7 +348,8 @@ Test(config, unknown_keys_with_a_guess)
 	    {"worker: 4", 3,
 	     "spec: unknown key \"worker\": did you mean \"workers\"? Allowed: for, owns, watches, input, "
 	     "reconciler, workers, "
-	     "maxConcurrentReconciles, reconciliationTimeout, rateLimiter, finalizer, prune, quarantine, "
+	     "maxConcurrentReconciles, reconciliationTimeout, rateLimiter, resyncPeriod, finalizer, prune, "
+	     "quarantine, "
 	     "cacheSyncTimeout, cache"},
 	    {"rateLimiter: {basedelay: 1s}", 17,
 	     "spec.rateLimiter: unknown key \"basedelay\": did you mean \"baseDelay\"? Allowed: baseDelay, "
@@ -359,7 +363,6 @@ Test(config, unknown_keys_with_a_guess)
 Test(config, keys_of_the_contract_that_are_not_built)
 {
 	static const struct row rows[] = {
-	    {"resyncPeriod: 10h", 3, "spec.resyncPeriod: not supported by this version: remove it"},
 	    {"watches: [{apiVersion: v1, kind: Pod, mapTo: {program: {command: [a]}}}]", 49,
 	     "spec.watches[0].mapTo.program: not supported by this version: remove it"},
 	};
