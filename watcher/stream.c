@@ -9,6 +9,7 @@ enum {
 	ERROR_BODY_MAX = 64 << 10,
 	DISCOVERY_MAX = 8 << 20,
 	LIST_IDLE_MS = 60000,
+	LIST_MAX_MS = 600000,	   /* of a page */
 	BOOKMARKS_MISSED = 3,	   /* then the watch is dead, */
 	BOOKMARKS_IDLE_MS = 10000, /* after this at least */
 	STREAM_IDLE_MS = 10000,	   /* of a streaming list: what is silent for so long has no end to tell */
@@ -250,8 +251,12 @@ static void stream_ended(struct stream *s, int code, const struct err *err)
 	if (x->phase == REFLECTOR_WATCH) {
 		stream_end_exchange(s, code == -ETIMEDOUT ? REFLECTOR_IDLE : REFLECTOR_ENDED, -1, &text);
 	} else if (code == -ETIMEDOUT) {
+		/* Silence is what servers have that never heard of it. At the end of the request's time it is a list
+		 * that is too long. */
+		int64_t lived_ms = (clock_boottime_ns() - x->started_ns) / NS_PER_MS;
+		bool silent = lived_ms < x->request.timeout_ms - LIST_IDLE_MS;
 		err_set(&text, 0, "the end of the streaming list was not told");
-		no_streaming(s, true, &text);
+		no_streaming(s, silent, &text);
 	} else {
 		if (!code)
 			err_set(&text, 0, "the streaming list ended before its end was told");
@@ -324,6 +329,7 @@ static void watch_query(struct stream *s)
 	kube_query(&x->path, "timeoutSeconds", span_of(number));
 	/* The server ends it by then: silence beyond is a dead connection that nobody told us of. */
 	int64_t idle_ns = s->informer->watcher->idle_timeout_ns;
+	x->request.timeout_ms = (seconds + WATCH_GRACE_S) * 1000; /* spaces for ever are no silence */
 	x->idle_ms = idle_ns ? idle_ns / NS_PER_MS : (seconds + WATCH_GRACE_S) * 1000;
 	if (x->phase == REFLECTOR_WATCH) {
 		kube_query(&x->path, "resourceVersion", span_of(s->version));
@@ -341,6 +347,7 @@ static void make_path(struct stream *s)
 	struct informer *i = s->informer;
 	buf_reset(&x->path);
 	x->request.idle_timeout_ms = LIST_IDLE_MS;
+	x->request.timeout_ms = LIST_MAX_MS;
 	if (x->phase == REFLECTOR_DISCOVER) {
 		stream_discovery_path(s, &x->path);
 		return;
