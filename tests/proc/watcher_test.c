@@ -349,7 +349,7 @@ static void a_broker_that_wants_everything(void)
 	rig.broker.want_all = true;
 	unsigned hellos = rig.broker.hellos;
 	fake_broker_restart(&rig.broker);
-	SAYS(30, rig.broker.hellos > hellos && rig.broker.sweeps >= 2);
+	SAYS(90, rig.broker.hellos > hellos && rig.broker.sweeps >= 2);
 	struct broker_key k = {0};
 	CHECK(fake_broker_count(&rig.broker, "maps", "shop", "n7", &k) == 1);
 	CHECK(k.priority == -100 && k.cause == WIRE_CAUSE_SWEEP && !k.primary_changed);
