@@ -3,7 +3,7 @@
 
 http_server.py FOLDER [CERT KEY [CLIENT_CA]]
 
-Writes its port to FOLDER/port and one JSON line for every request to FOLDER/requests."""
+Listens on $ADDRESS, 127.0.0.1 without it, at $PORT, any free one without it. Writes its port to FOLDER/port and one JSON line for every request to FOLDER/requests."""
 import gzip
 import http.server
 import json
@@ -41,7 +41,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def note(self, body):
         line = {"method": self.command, "path": self.path, "port": self.client_address[1], "body": len(body),
-                "server_name": names.get(id(self.connection)), "peer": self.peer(), "headers": {k.lower(): v for k, v in self.headers.items()}}
+                "server_name": names.get(id(self.connection)), "peer": self.peer(), "lines": ["%s: %s" % line for line in self.headers.items()], "headers": {k.lower(): v for k, v in self.headers.items()}}
         with lock, open(os.path.join(folder, "requests"), "a") as f:
             f.write(json.dumps(line) + "\n")
 
@@ -192,7 +192,9 @@ class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 64
 
     def __init__(self, tls):
-        super().__init__(("127.0.0.1", 0), Handler)
+        address = os.environ.get("ADDRESS", "127.0.0.1")
+        self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        super().__init__((address, int(os.environ.get("PORT", 0))), Handler)
         self.tls = tls
 
     def finish_request(self, request, client_address):

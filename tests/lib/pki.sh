@@ -5,10 +5,19 @@
 #   both       for kube.example.test and 127.0.0.1 named     for kube.example.test only
 #   address    for 127.0.0.1 only                  expired   for 127.0.0.1, no longer valid
 #   client     O=ops, CN=jane                      stranger  the same, of the other root
+#   six        for ::1                                deep      for 127.0.0.1, of `middle`, with it in its file
+#   middle     an authority of ca's                   chain     O=ops, CN=jane, of `middle`, with it in its file
+#   rsa        O=ops, CN=jane, with an RSA key; rsa-old.key and client-pkcs8.key: the same keys in other forms
+#   two-ca     other-ca, then ca                      odd-ca    ca with text before it and CRLF
 #   second     O=ops, CN=kim                       moved     for 127.0.0.1, of the other root
 set -eu
 cd "$1"
-key() { openssl ecparam -name prime256v1 -genkey -noout -out "$1.key"; }
+key() {
+	case $1 in
+	rsa) openssl genrsa -out "$1.key" 2048 ;;
+	*) openssl ecparam -name prime256v1 -genkey -noout -out "$1.key" ;;
+	esac
+}
 root() {
 	key "$1"
 	openssl req -x509 -new -key "$1.key" -subj "/CN=test $1" -days 2 -addext basicConstraints=critical,CA:TRUE -out "$1.crt"
@@ -28,6 +37,16 @@ sign() { # NAME ISSUER DAYS SUBJECT EXTENSIONS
 	sign address ca 2 /CN=address subjectAltName=IP:127.0.0.1
 	sign expired ca -1 /CN=expired subjectAltName=IP:127.0.0.1
 	sign client ca 2 /O=ops/CN=jane extendedKeyUsage=clientAuth
+	sign six ca 2 /CN=six subjectAltName=IP:::1
+	sign middle ca 2 /CN=middle basicConstraints=critical,CA:TRUE
+	sign deep middle 2 /CN=deep subjectAltName=IP:127.0.0.1
+	sign chain middle 2 /O=ops/CN=jane extendedKeyUsage=clientAuth
+	for i in deep chain; do cat middle.crt >> $i.crt; done
+	sign rsa ca 2 /O=ops/CN=jane extendedKeyUsage=clientAuth
+	openssl rsa -in rsa.key -traditional -out rsa-old.key
+	openssl pkcs8 -topk8 -nocrypt -in client.key -out client-pkcs8.key
+	cat other-ca.crt ca.crt > two-ca.crt
+	{ echo "Bag Attributes: none"; cat ca.crt; } | sed 's/$/\r/' > odd-ca.crt
 	sign second ca 2 /O=ops/CN=kim extendedKeyUsage=clientAuth
 	sign moved other-ca 2 /CN=moved subjectAltName=IP:127.0.0.1
 	sign stranger other-ca 2 /O=ops/CN=jane extendedKeyUsage=clientAuth

@@ -19,6 +19,7 @@ POST /control with one JSON object:
                                  bookmark that says nothing of an end; cut or ended after half of it. Its verb is "stream"; what is to fail a "list" fails it, too
   {"op": "compact"}                                           what happened before is forgotten: resume gets 410
   {"op": "serve", "kind": K, "served": true|false, "elsewhere": V}    V: the version that discovery has it under instead
+  {"op": "token", "want": T}                                  everything else is 401
   {"op": "log"}                                               answers with the requests since the last one
 """
 import base64
@@ -46,6 +47,7 @@ history = []      # (version, kind, type, text)
 fails = []
 requests = []
 streaming = "refuse"
+token = None
 watches = {k: [] for k in PLURAL}
 
 
@@ -78,7 +80,7 @@ def put(c):
 
 
 def control(c):
-    global compacted, streaming
+    global compacted, streaming, token
     op = c["op"]
     if op == "put" and "count" in c:
         for i in range(c["count"]):
@@ -106,6 +108,8 @@ def control(c):
             expired[k] = c.get("how", "http")
     elif op == "streaming":
         streaming = c["how"]
+    elif op == "token":
+        token = c["want"]
     elif op == "serve":
         served[c["kind"]] = c["served"]
         elsewhere[c["kind"]] = c.get("elsewhere")
@@ -168,6 +172,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         url = urllib.parse.urlparse(self.path)
         query = dict(urllib.parse.parse_qsl(url.query))
+        if token and self.headers["Authorization"] != "Bearer " + token:
+            with lock:
+                requests.append({"verb": "refused", "kind": "", "query": query, "time": time.monotonic()})
+            return self.answer(401, status(401, "Unauthorized", "Unauthorized"))
         if url.path == "/apis":
             return self.groups()
         for api in [v for v in elsewhere.values() if v]:
