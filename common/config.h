@@ -86,7 +86,8 @@ struct config_reconciler {
 	uint32_t max_requests;
 	uint64_t max_memory; /* bytes; 0: none */
 	bool network_host;
-	char **env; /* "NAME=value", envFile's first, then env; NULL-terminated; later ones win */
+	bool kubeconfig; /* credentials: the worker's, shown in the jail */
+	char **env;	 /* "NAME=value", envFile's first, then env; NULL-terminated; later ones win */
 	char **read_only_paths, **read_write_paths; /* absolute; NULL-terminated */
 	int64_t limit_cpu_ns;
 	uint32_t limit_files, limit_processes;

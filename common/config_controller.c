@@ -213,10 +213,8 @@ static bool choice(struct config_reader *r, const struct yaml_doc_node *n, const
 
 READ(config_read_credentials)
 {
-	bool kubeconfig = false;
-	(void)base;
-	if (choice(r, n, "none", "kubeconfig", &kubeconfig) && kubeconfig)
-		config_complain(r, n, "kubeconfig is not supported by this version; allowed: none");
+	struct config_reconciler *rec = base;
+	choice(r, n, "none", "kubeconfig", &rec->kubeconfig);
 }
 
 READ(config_read_network)
@@ -446,6 +444,20 @@ static void rules_check(struct config_reader *r, const struct yaml_doc_node *roo
 			    c->finalizer);
 }
 
+/* Credentials are of no use without a way to the API server. */
+static void network_of_credentials(struct config_reader *r, const struct yaml_doc_node *root,
+				   struct config_reconciler *rec)
+{
+	const struct yaml_doc_node *network =
+	    yaml_doc_get(yaml_doc_get(yaml_doc_get(root, "spec"), "reconciler"), "network");
+	if (rec->kubeconfig && network && !rec->network_host)
+		config_complain(
+		    r, network,
+		    "spec.reconciler.network: none together with credentials: kubeconfig, which need a "
+		    "way to the API server; allowed: host");
+	rec->network_host |= rec->kubeconfig;
+}
+
 void config_controller_read(struct config_reader *r, const struct yaml_doc_node *root,
 			    struct config_controller *ret)
 {
@@ -459,6 +471,7 @@ void config_controller_read(struct config_reader *r, const struct yaml_doc_node 
 	join_env(r, &ret->reconciler);
 	if (root->type == YAML_MAPPING)
 		rules_check(r, root, ret);
+	network_of_credentials(r, root, &ret->reconciler);
 	inherit_namespaces(ret);
 	config_fields_share(r, root, ret);
 }

@@ -64,6 +64,7 @@ static void put_reconciler(struct buf *b, const struct config_reconciler *r)
 	put_number(b, r->max_requests);
 	put_number(b, r->max_memory);
 	put_number(b, r->network_host);
+	put_number(b, r->kubeconfig);
 	put_list(b, r->env);
 	put_list(b, r->read_only_paths);
 	put_list(b, r->read_write_paths);

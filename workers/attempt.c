@@ -217,7 +217,8 @@ static int build(struct host *h, int64_t now_ns, struct request *q, struct buf *
 	environment_done(&h->env);
 	environment_build(
 	    &h->env, h->controller,
-	    &(struct environment_key){q->namespace, q->name, q->uid, q->attempt, deadline_unix_s(h, now_ns)});
+	    &(struct environment_key){q->namespace, q->name, q->uid, q->attempt, deadline_unix_s(h, now_ns)},
+	    h->credentials.env);
 	return 0;
 }
 

@@ -9,14 +9,14 @@
 enum { LINES_PER_STEP = 64 };
 
 void coprocess_init(struct coprocess *k, const struct config_controller *c, struct process *p,
-		    struct reads *reads)
+		    struct reads *reads, char *const *given)
 {
-	*k = (struct coprocess){.controller = c, .process = p, .reads = reads};
+	*k = (struct coprocess){.controller = c, .process = p, .reads = reads, .given = given};
 }
 
 static void forget(struct coprocess *k)
 {
-	coprocess_init(k, k->controller, k->process, k->reads);
+	coprocess_init(k, k->controller, k->process, k->reads, k->given);
 }
 
 static void say(struct coprocess *k, const char *line)
@@ -27,7 +27,7 @@ static void say(struct coprocess *k, const char *line)
 int coprocess_start(struct coprocess *k, struct jail *j, struct err *err)
 {
 	_cleanup_(environment_done) struct environment env = {0};
-	environment_build(&env, k->controller, NULL);
+	environment_build(&env, k->controller, NULL, k->given);
 	forget(k);
 	k->process->controller = k->controller->name;
 	k->process->key[0] = k->process->uid[0] = 0;
@@ -115,7 +115,7 @@ static void wait_hello(struct coprocess *k, int64_t now_ns)
 	if (p->state == PROCESS_ENDED && p->exec_error) {
 		char cause[700];
 		_cleanup_(environment_done) struct environment env = {0};
-		environment_build(&env, k->controller, NULL);
+		environment_build(&env, k->controller, NULL, k->given);
 		exec_cause(k->controller, environment_get(&env, "PATH"), p->exec_error, cause, sizeof(cause));
 		fail(k, now_ns, "%s", cause);
 	} else if (line.at && is_blank(line)) {

@@ -17,6 +17,7 @@ struct coprocess {
 	const struct config_controller *controller; /* borrowed */
 	struct process *process;		    /* borrowed; its jail runs nothing else */
 	struct reads *reads;			    /* borrowed: what it may read */
+	char *const *given;			    /* borrowed: of its environment; may be NULL */
 	pid_t root;				    /* the jail's init, for what the tree uses */
 	uint32_t requests;			    /* answered */
 	int64_t hello_end_ns, check_ns;		    /* end of startupTimeout; next look at memory and CPU */
@@ -32,7 +33,7 @@ struct coprocess {
 };
 
 void coprocess_init(struct coprocess *k, const struct config_controller *c, struct process *p,
-		    struct reads *reads);
+		    struct reads *reads, char *const *given);
 /* Spawns it and says Hello; state HELLO. Negative: could not even be tried. */
 int coprocess_start(struct coprocess *k, struct jail *j, struct err *err);
 /* Sends a request; the state must be READY. */

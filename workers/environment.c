@@ -27,7 +27,7 @@ static void put_span(struct environment *e, const char *name, struct span value)
 }
 
 void environment_build(struct environment *e, const struct config_controller *c,
-		       const struct environment_key *key)
+		       const struct environment_key *key, char *const *given)
 {
 	*e = (struct environment){0};
 	put(e, xstrdup("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"));
@@ -44,6 +44,8 @@ void environment_build(struct environment *e, const struct config_controller *c,
 		put(e, xasprintf("RECONCILE_ATTEMPT=%u", key->attempt));
 		put_span(e, "RECONCILE_DEADLINE", span_of(format_rfc3339(key->deadline_unix_s, deadline)));
 	}
+	for (; given && *given; given++)
+		put(e, xstrdup(*given));
 	for (char **own = c->reconciler.env; own && *own; own++)
 		put(e, xstrdup(*own));
 }

@@ -2,6 +2,7 @@
  * does when; start.c brings jail and coprocess up; attempt.c takes a key from its grant to its result. */
 #pragma once
 #include "coprocess.h"
+#include "credentials.h"
 #include "events.h"
 #include "lead.h"
 #include "link.h"
@@ -47,6 +48,7 @@ struct host {
 	struct config config;
 	const struct config_controller *controller; /* into config */
 	struct kubeconfig kubeconfig;
+	struct credentials credentials; /* of it, what the reconciler is given */
 	struct http_client *http;
 	struct kinds *kinds;
 	struct events events;

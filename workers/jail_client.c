@@ -85,6 +85,7 @@ static int options_to_args(const struct jail_options *o, struct args *a, struct 
 	if (o->work)
 		add(a, xasprintf("--work=%s", o->work));
 	add_list(a, "ro", o->read_only);
+	add_list(a, "ro", o->given);
 	add_list(a, "rw", o->read_write);
 	add_list(a, "mask", o->hidden);
 	add_list(a, "without", o->without);

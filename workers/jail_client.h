@@ -18,6 +18,7 @@ struct jail_options {
 	 * covered by something empty. A path below a hidden one is shown, one below a shown one is hidden;
 	 * the same path in both is an error. */
 	const char *const *read_only, *const *read_write, *const *hidden;
+	const char *const *given; /* read-only as well: of the host's own */
 	bool network_host;
 	/* Limits of every process that is started, 0: none. processes counts the jail's own alone (not
 	 * without the user namespace: there it is not set). cpu_s is per process and for `exec`; a

@@ -30,15 +30,15 @@ static bool in_list(char **list, const char *path)
 	return false;
 }
 
-/* What is not there needs no mask; what the controller shows by name stays shown: who wrote that decided
- * so. */
-static void hide(struct paths *p, const struct config_controller *c, const char *path)
+/* What is not there needs no mask; what is shown by name stays shown: who wrote that decided so. */
+static void hide(struct paths *p, const struct host *h, const char *path)
 {
+	const struct config_controller *c = h->controller;
 	char *real = path ? realpath(path, NULL) : NULL;
 	if (!real)
 		return;
 	bool known = strcmp(real, c->folder) == 0 || in_list(c->reconciler.read_only_paths, real) ||
-		     in_list(c->reconciler.read_write_paths, real);
+		     in_list(c->reconciler.read_write_paths, real) || in_list(h->credentials.paths, real);
 	for (size_t i = 0; i < p->count; i++)
 		known |= strcmp(p->at[i], real) == 0;
 	if (known || p->count + 1 == ARRAY_SIZE(p->at)) {
@@ -51,35 +51,37 @@ static void hide(struct paths *p, const struct config_controller *c, const char 
 
 /* The folder of a file with a secret. Of a folder directly below / only the file is hidden: /etc must stay.
  * -EINVAL: it lies where the program may look. */
-static int hide_secret(struct paths *p, const struct config_controller *c, const char *file, struct err *err)
+static int hide_secret(struct paths *p, const struct host *h, const char *file, struct err *err)
 {
-	_cleanup_(free_ptr) char *real = file && file[0] ? realpath(file, NULL) : NULL;
-	if (!real)
+	const char *slash = file ? strrchr(file, '/') : NULL;
+	_cleanup_(free_ptr) char *real = slash ? realpath(file, NULL) : NULL;
+	_cleanup_(free_ptr) char *named =
+	    slash ? span_dup((struct span){file, (size_t)(slash - file)}) : NULL;
+	if (!real || in_list(h->credentials.paths, named)) /* its folder is shown */
 		return 0;
 	_cleanup_(free_ptr) char *copy = xstrdup(real);
 	const char *folder = dirname(copy);
-	if (strcmp(folder, c->folder) == 0)
+	if (strcmp(folder, h->controller->folder) == 0)
 		return err_set(err, -EINVAL,
 			       "%s lies in the folder of the controller file, which the reconciler sees; "
 			       "move it to another folder",
 			       file);
-	hide(p, c, strchr(folder + 1, '/') ? folder : real);
+	hide(p, h, strchr(folder + 1, '/') ? folder : real);
 	return 0;
 }
 
 static int hidden_paths(const struct host *h, struct paths *p, struct err *err)
 {
-	const struct config_controller *c = h->controller;
 	const struct kubeconfig *k = &h->kubeconfig;
 	const char *secrets[] = {k->cert_file, k->key_file, k->token_file};
-	hide(p, c, h->program->runtime_dir);
-	hide(p, c, h->program->region_dir);
-	hide(p, c, "/etc/reconciled");
+	hide(p, h, h->program->runtime_dir);
+	hide(p, h, h->program->region_dir);
+	hide(p, h, "/etc/reconciled");
 	int r = 0;
 	for (char **file = k->files; file && *file && r == 0; file++)
-		r = hide_secret(p, c, *file, err);
+		r = hide_secret(p, h, *file, err);
 	for (size_t i = 0; i < ARRAY_SIZE(secrets) && r == 0; i++)
-		r = hide_secret(p, c, secrets[i], err);
+		r = hide_secret(p, h, secrets[i], err);
 	return r;
 }
 
@@ -93,6 +95,7 @@ static int start_jail(struct host *h, struct err *err)
 	struct jail_options o = {
 	    .work = h->controller->folder,
 	    .read_only = (const char *const *)r->read_only_paths,
+	    .given = (const char *const *)h->credentials.paths,
 	    .read_write = (const char *const *)r->read_write_paths,
 	    .hidden = hidden.at,
 	    .network_host = r->network_host,
@@ -104,6 +107,7 @@ static int start_jail(struct host *h, struct err *err)
 	    .data_bytes = r->max_memory,
 	    .without = (const char *const *)r->without,
 	};
+	credentials_note(&h->credentials);
 	program_notify("WATCHDOG=1");
 	e = jail_start(&o, &h->jail, err);
 	if (e < 0)
@@ -122,7 +126,7 @@ void start_stop_jail(struct host *h)
 	h->jail = NULL;
 	h->jail_announced = false;
 	process_done(&h->process);
-	coprocess_init(&h->coprocess, h->controller, &h->process, &h->reads);
+	coprocess_init(&h->coprocess, h->controller, &h->process, &h->reads, h->credentials.env);
 }
 
 /* ---- failing and trying again ---- */
@@ -160,7 +164,7 @@ static int step_coprocess(struct host *h, int64_t now_ns)
 			why = k->bad;
 			if (is_steady(k, now_ns))
 				h->backoff_ns = 0;
-			coprocess_init(k, h->controller, &h->process, &h->reads);
+			coprocess_init(k, h->controller, &h->process, &h->reads, h->credentials.env);
 			return failed(h, now_ns, why.text);
 		}
 	}
@@ -172,6 +176,11 @@ int start_step(struct host *h, int64_t now_ns)
 	struct err why = {0};
 	if (now_ns < h->backoff_until_ns)
 		return -EAGAIN;
+	if (h->jail && credentials_replaced(&h->credentials)) { /* which it would never see */
+		log_info("credentials were replaced: a new jail", LOG_S("controller", h->controller_name));
+		start_goodbye(h);
+		start_stop_jail(h);
+	}
 	if (!h->jail && start_jail(h, &why) < 0)
 		return failed(h, now_ns, why.text);
 	if (h->controller->reconciler.coprocess) {
@@ -209,7 +218,7 @@ void start_goodbye(struct host *h)
 		start_stop_jail(h);
 		return;
 	}
-	coprocess_init(&h->coprocess, h->controller, &h->process, &h->reads);
+	coprocess_init(&h->coprocess, h->controller, &h->process, &h->reads, h->credentials.env);
 }
 
 /* ---- reload ---- */
@@ -217,10 +226,12 @@ void start_goodbye(struct host *h)
 static void use(struct host *h, const struct config_controller *c)
 {
 	h->controller = c;
+	credentials_done(&h->credentials);
+	credentials_init(&h->credentials, c->reconciler.kubeconfig ? &h->kubeconfig : NULL);
 	kinds_free(h->kinds);
 	h->kinds = kinds_new(c, h->http, h->program->region_dir);
 	h->reads = (struct reads){.kinds = h->kinds, .http = h->http};
-	coprocess_init(&h->coprocess, c, &h->process, &h->reads);
+	coprocess_init(&h->coprocess, c, &h->process, &h->reads, h->credentials.env);
 }
 
 bool start_reload(struct host *h)

@@ -367,12 +367,30 @@ Test(config, keys_of_the_contract_that_are_not_built)
 	     "spec.watches[0].mapTo.program: not supported by this version: remove it"},
 	};
 	ROWS_ARE(rows);
-	errors_are(HEAD FOR "  reconciler: {exec: {command: [a]}, credentials: kubeconfig}\n",
-		   "c.yaml:6:51: error: spec.reconciler.credentials: kubeconfig is not supported by this "
-		   "version; allowed: none\n");
 	errors_are(
 	    HEAD "  for: {apiVersion: v1, kind: Pod, predicates: [{program: {command: [a]}}]}\n" EXEC,
 	    "c.yaml:5:50: error: spec.for.predicates[0].program: not supported by this version: remove it\n");
+}
+
+/* Credentials need a way to the API server, and open it. */
+Test(config, credentials)
+{
+	static const char *const values[] = {"none", "kubeconfig"};
+	for (int given = 0; given < 2; given++) {
+		_cleanup_(free_ptr) char *yaml = xasprintf(
+		    HEAD FOR "  reconciler: {exec: {command: [./run]}, credentials: %s}\n", values[given]);
+		struct config c = one(yaml);
+		const struct config_reconciler *r = &only(&c)->reconciler;
+		cr_expect(r->kubeconfig == given && r->network_host == given);
+		config_done(&c);
+	}
+	errors_are(
+	    HEAD FOR "  reconciler: {exec: {command: [./run]}, credentials: kubeconfig, network: none}\n",
+	    "c.yaml:6:76: error: spec.reconciler.network: none together with credentials: kubeconfig, which "
+	    "need a way to the API server; allowed: host\n");
+	errors_are(
+	    HEAD FOR "  reconciler: {exec: {command: [./run]}, credentials: token}\n",
+	    "c.yaml:6:55: error: spec.reconciler.credentials: found token; allowed: none or kubeconfig\n");
 }
 
 Test(config, all_errors_of_a_file_at_once_and_in_order)

@@ -134,7 +134,8 @@ Test(environment, later_ones_win_and_nothing_is_inherited)
 	struct config_controller c = {.name = (char *)"web", .reconciler = {.env = own}};
 	struct environment e;
 	setenv("SECRET", "x", 1);
-	environment_build(&e, &c, &(struct environment_key){span_of("ns"), span_of("n"), span_of("u"), 3, 0});
+	environment_build(&e, &c, &(struct environment_key){span_of("ns"), span_of("n"), span_of("u"), 3, 0},
+			  NULL);
 	cr_expect_str_eq(environment_get(&e, "A"), "env");
 	cr_expect_str_eq(environment_get(&e, "LANG"), "C");
 	cr_expect_str_eq(environment_get(&e, "RECONCILE_NAME"), "n");
@@ -146,8 +147,11 @@ Test(environment, later_ones_win_and_nothing_is_inherited)
 		lang += strncmp(*at, "LANG=", 5) == 0;
 	cr_expect_eq(lang, 1);
 	environment_done(&e);
-	environment_build(&e, &c, NULL);
+	char *given[] = {(char *)"KUBECONFIG=/k", (char *)"A=given", NULL};
+	environment_build(&e, &c, NULL, given);
 	cr_expect_null(environment_get(&e, "RECONCILE_NAME"), "a coprocess outlives its keys");
+	cr_expect_str_eq(environment_get(&e, "KUBECONFIG"), "/k");
+	cr_expect_str_eq(environment_get(&e, "A"), "env", "the controller's own wins");
 	environment_done(&e);
 }
 
