@@ -186,7 +186,6 @@ static int load_list(const char *list, struct kubeconfig *ret, struct buf *looke
 			n += !e;
 			continue;
 		}
-		yaml_doc_free(files[n].docs);
 		bool missing = e == -ENOENT;
 		buf_printf(looked_at, "%s%s: %s", looked_at->len ? ", " : "", paths[named - 1],
 			   missing ? "no such file" : "empty");

@@ -19,7 +19,7 @@ struct kubeconfig_reader {
 
 /* ---- kubeconfig_read.c ---- */
 
-/* Parses one file: root is NULL when it says nothing. -EINVAL. */
+/* Parses one file: root and docs are NULL when it says nothing or is refused (-EINVAL). */
 int kubeconfig_file_parse(struct kubeconfig_file *f, struct span text, struct err *err);
 /* What the current context says, from n files, at least one; each entry from the first file that has its
  * name. */

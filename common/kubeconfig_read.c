@@ -259,23 +259,36 @@ static int check_kind(const struct kubeconfig_reader *r, const struct yaml_doc_n
 	return 0;
 }
 
+/* What the documents say, or NULL. */
+static int check_documents(const struct kubeconfig_reader *r, const struct yaml_doc *docs,
+			   const struct yaml_doc_node **ret)
+{
+	const struct yaml_doc_node *root = docs ? docs->root : NULL;
+	if (yaml_doc_is_null(root))
+		return 0;
+	if (docs->next && !yaml_doc_is_null(docs->next->root))
+		return kubeconfig_refuse(r, docs->next->root, "a second document: a kubeconfig is one");
+	if (root->type != YAML_MAPPING)
+		return kubeconfig_refuse(r, root, "not a kubeconfig: a mapping is wanted");
+	int e = check_kind(r, root);
+	if (!e && !is_empty(root))
+		*ret = root;
+	return e;
+}
+
 int kubeconfig_file_parse(struct kubeconfig_file *f, struct span text, struct err *err)
 {
 	struct kubeconfig_reader r = {.file = f->path, .err = err};
 	struct err syntax = {0};
 	size_t line = 0, column = 0;
+	f->docs = NULL;
+	f->root = NULL;
 	if (yaml_doc_parse(text, &f->docs, &line, &column, &syntax))
 		return err_set(err, -EINVAL, "%s:%zu:%zu: %s", f->path, line, column, syntax.text);
-	const struct yaml_doc_node *root = f->docs ? f->docs->root : NULL;
-	if (yaml_doc_is_null(root))
-		return 0;
-	const struct yaml_doc *next = f->docs->next;
-	if (next && !yaml_doc_is_null(next->root))
-		return kubeconfig_refuse(&r, next->root, "a second document: a kubeconfig is one");
-	if (root->type != YAML_MAPPING)
-		return kubeconfig_refuse(&r, root, "not a kubeconfig: a mapping is wanted");
-	int e = check_kind(&r, root);
-	if (!e && !is_empty(root))
-		f->root = root;
+	int e = check_documents(&r, f->docs, &f->root);
+	if (!f->root) {
+		yaml_doc_free(f->docs);
+		f->docs = NULL;
+	}
 	return e;
 }

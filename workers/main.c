@@ -52,6 +52,7 @@ int main(int argc, char **argv)
 	host.drain_ns = drain_ns;
 	if (status == 0)
 		status = host_run(&host);
+	http_client_free(host.http); /* and a plugin that still runs */
 	/* Not through exit(): nng's threads are not waited for. */
 	fflush(NULL);
 	_exit(status);

@@ -132,6 +132,14 @@ static void plugin_expires(void)
 	rig_kill_watcher();
 }
 
+static void end_watcher(void)
+{
+	int status = -1;
+	kill(rig.watcher, SIGTERM);
+	SAYS(20, (status = check_wait(rig.watcher, 1)) >= 0);
+	CHECK(status == 0);
+}
+
 /* It hangs: the watcher answers the broker, says so after the plugin's time, and ends when it is told to. */
 static void plugin_hangs(void)
 {
@@ -154,10 +162,19 @@ static void plugin_hangs(void)
 	unlink(path);
 	SAYS(120, fake_broker_state(&rig.broker, "maps", topic, NULL) == WIRE_STATE_OK);
 	SAYS(60, rig_watching("ConfigMap"));
-	kill(rig.watcher, SIGTERM);
-	int status = -1;
-	SAYS(20, (status = check_wait(rig.watcher, 1)) >= 0);
-	CHECK(status == 0);
+	end_watcher();
+	/* Told to end while the plugin hangs: both do. */
+	put("do", "exec sleep 600");
+	before = calls();
+	rig_start_watcher();
+	SAYS(60, calls() == before + 1);
+	_cleanup_(free_ptr) char *seen_path = xasprintf("%s/seen", home);
+	_cleanup_(free_ptr) char *seen = check_read(seen_path);
+	long pid = 0;
+	const char *at = strstr(seen, "\nsession: ");
+	CHECK(at && sscanf(at, "\nsession: %ld", &pid) == 1 && kill((pid_t)pid, 0) == 0);
+	end_watcher();
+	CHECK(kill((pid_t)pid, 0) == -1 && errno == ESRCH);
 }
 
 int main(void)

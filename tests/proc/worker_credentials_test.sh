@@ -6,7 +6,7 @@ unset KUBE_SERVER # its own API server, without TLS
 mkdir "$dir/given" "$dir/out"
 chmod 755 "$dir/given"
 chmod 1777 "$dir/out"
-for n in given none talker; do
+for n in given none talker linked; do
 	kind=exec credentials=kubeconfig
 	[ $n = none ] && credentials=none
 	[ $n = talker ] && kind=coprocess
@@ -23,6 +23,7 @@ script look.sh <<E
 {
 	echo "KUBECONFIG=\${KUBECONFIG:-}"
 	for f in kubeconfig token neighbour; do echo "\$f: \$(cat "$dir/given/\$f" 2>&1 | tr '\\n' ' ')"; done
+	echo "projected: \$(cat "$dir/projected/token" 2>&1 | tr '\\n' ' ')"
 	echo "listed: \$(ls -A "$dir/given" 2>&1 | tr '\\n' ' ')"
 	echo "answer: \$(curl -sS -m 5 "\$(sed -nE 's/.*server: "(.*)".*/\\1/p' "\${KUBECONFIG:-/dev/null}")/version" 2>&1 | tr -d '\\n ')"
 } >"\$OUT/\$1.new"
@@ -57,8 +58,8 @@ chmod 644 "$dir/given"/*
 broker
 watcher
 given() { start "$1" reconciled-worker --config-dir "$dir/config" --kubeconfig "$dir/given/kubeconfig" "$1.1"; } # NAME
-for n in $names; do given $n; done
-for n in $names; do ok "$n is ready" within 60 logged $n 'worker is ready'; done
+for n in given none talker; do given $n; done
+for n in given none talker; do ok "$n is ready" within 60 logged $n 'worker is ready'; done
 
 seen() { [ -s "$dir/out/$1" ] && grep -q -- "$2" "$dir/out/$1"; } # KEY PATTERN
 for n in given talker; do
@@ -75,7 +76,30 @@ ok "none: is told nothing" within 30 seen none-1 '^KUBECONFIG=$'
 ok "none: sees nothing" seen none-1 '^listed: ls: cannot access'
 ok "none: not the token" seen none-1 '^token: .*No such file'
 
-# Replaced as kubelet and people do it, by rename: the jail would go on showing the old file.
+# As kubelet makes it: the token is a link to a link to a folder. All of the folder is shown, and a change is seen without a new jail.
+mkdir -p "$dir/projected/..1" "$dir/linked"
+chmod 755 "$dir/projected" "$dir/projected/..1" "$dir/linked"
+echo one >"$dir/projected/..1/token"
+ln -s ..1 "$dir/projected/..data"
+ln -s ..data/token "$dir/projected/token"
+sed "s|tokenFile: token|tokenFile: ../projected/token|" "$dir/given/kubeconfig" >"$dir/linked/kubeconfig"
+chmod 644 "$dir/projected/..1/token" "$dir/linked/kubeconfig"
+start linked reconciled-worker --config-dir "$dir/config" --kubeconfig "$dir/linked/kubeconfig" linked.1
+ok "linked is ready" within 60 logged linked 'worker is ready'
+map linked linked-1
+ok "linked: reads the token" within 30 seen linked-1 '^projected: one $'
+mkdir "$dir/projected/..2"
+chmod 755 "$dir/projected/..2"
+echo two >"$dir/projected/..2/token"
+chmod 644 "$dir/projected/..2/token"
+ln -s ..2 "$dir/projected/..data.new"
+mv -T "$dir/projected/..data.new" "$dir/projected/..data"
+rm -r "$dir/projected/..1"
+map linked linked-2
+ok "linked: reads the new token" within 30 seen linked-2 '^projected: two $'
+ok "linked: in its old jail" [ "$(count linked 'a new jail')" = 0 ]
+
+# Replaced by rename: the jail would go on showing the old file.
 echo two >"$dir/given/token.new"
 chmod 644 "$dir/given/token.new"
 mv "$dir/given/token.new" "$dir/given/token"
