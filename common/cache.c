@@ -4,12 +4,15 @@
 #include <sched.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <time.h>
 
 enum {
 	/* of one read; a slot is odd for three stores, so more than a few means a dead or stopped writer */
 	TRIES = 200,
-	DICTIONARY_TRIES =
-	    4 /* it goes when nothing names it any more, so the next look finds another record */
+	/* a dictionary goes when nothing names it any more, so the next look finds another record */
+	DICTIONARY_TRIES = 4,
+	/* a file that a person removed does not say that it is gone: it is looked for so often */
+	LOOK_MS = 100,
 };
 
 struct segment {
@@ -22,6 +25,7 @@ struct cache {
 	struct region region;
 	struct segment *segments; /* CACHE_SEGMENTS */
 	uint64_t segment_epoch;
+	int64_t looked_ms;
 	struct cache_unpack *unpack;
 	struct buf record, object; /* the one being read; object: during a walk */
 	uint32_t *found;	   /* slots of the last probe */
@@ -90,10 +94,16 @@ static void *at(struct cache *c, uint64_t offset, uint64_t n)
 /* Once per call from outside: is this still the watcher's file, and which segments have gone? */
 static int refresh(struct cache *c, struct err *err)
 {
-	struct stat st;
-	if (fstat(c->region.fd, &st) < 0 || st.st_nlink == 0)
-		return err_set(err, -ESTALE, "the cache in %s was made anew", c->region_dir);
 	struct cache_header *h = header(c);
+	struct timespec now;
+	struct stat st;
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	int64_t now_ms = now.tv_sec * 1000 + now.tv_nsec / NS_PER_MS;
+	bool look = now_ms - c->looked_ms >= LOOK_MS;
+	c->looked_ms = look ? now_ms : c->looked_ms;
+	if (atomic_load_explicit(&h->gone, memory_order_relaxed) ||
+	    (look && (fstat(c->region.fd, &st) < 0 || st.st_nlink == 0)))
+		return err_set(err, -ESTALE, "the cache in %s was made anew", c->region_dir);
 	uint64_t epoch = atomic_load_explicit(&h->segment_epoch, memory_order_acquire);
 	if (epoch == c->segment_epoch)
 		return 0;

@@ -33,10 +33,10 @@
 #pragma once
 #include "region.h"
 
-#define CACHE_MAGIC	    UINT64_C(0x314543414352) /* "RCACE1" */
-#define CACHE_SEGMENT_MAGIC UINT64_C(0x31474553)     /* "SEG1" */
-#define CACHE_DICTIONARY_MAGIC UINT64_C(0x31434944)  /* "DIC1" */
-enum { CACHE_LAYOUT_VERSION = 5 };
+#define CACHE_MAGIC	       UINT64_C(0x314543414352) /* "RCACE1" */
+#define CACHE_SEGMENT_MAGIC    UINT64_C(0x31474553)	/* "SEG1" */
+#define CACHE_DICTIONARY_MAGIC UINT64_C(0x31434944)	/* "DIC1" */
+enum { CACHE_LAYOUT_VERSION = 6 };
 
 enum {
 	CACHE_TABLES = 512, /* watches; a table id is index | generation << CACHE_TABLE_BITS */
@@ -160,6 +160,8 @@ struct cache_lead {
 
 struct cache_header {				  /* at REGION_PAGE */
 	_Atomic uint64_t name_index, owner_index; /* cache_index_word(); 0: none yet */
+	_Atomic uint32_t gone; /* another file has taken this one's place: readers open it */
+	uint32_t reserved;
 	_Atomic uint64_t segment_epoch; /* raised when a segment goes: readers drop their mapping of it */
 	_Atomic uint64_t next_segment;	/* the next N */
 	_Atomic uint32_t extents;	/* how many are there */
@@ -318,6 +320,8 @@ static inline struct region_spec cache_dictionary_spec(void)
 {
 	struct region_spec s = cache_region_spec();
 	s.magic = CACHE_DICTIONARY_MAGIC;
-	s.max_size = s.initial_size = REGION_PAGE + (sizeof(struct cache_dictionary) + CACHE_DICTIONARY_MAX + REGION_PAGE - 1) / REGION_PAGE * REGION_PAGE;
+	s.max_size = s.initial_size =
+	    REGION_PAGE + (sizeof(struct cache_dictionary) + CACHE_DICTIONARY_MAX + REGION_PAGE - 1) /
+			      REGION_PAGE * REGION_PAGE;
 	return s;
 }

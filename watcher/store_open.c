@@ -316,7 +316,7 @@ int store_open(const char *region_dir, uint64_t budget, struct store **ret, bool
 	enum region_state state;
 	int rc = open_region(s, &state, why, err);
 	if (rc == 0 && state == REGION_RECOVERED && recover(s, why) < 0) {
-		/* Readers of the old file see that it is unlinked. */
+		atomic_store_explicit(&store_header(s)->gone, 1, memory_order_release);
 		_cleanup_(free_ptr) char *path = xasprintf("%s/cache.shm", region_dir);
 		unlink(path);
 		forget(s);

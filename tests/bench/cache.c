@@ -125,8 +125,9 @@ static void pack_all(struct packed *p)
 	uint32_t table;
 	unsigned file = 0;
 	DIR *d = opendir(dir);
-	for (struct dirent *e; (e = readdir(d)) && sscanf(e->d_name, "cache-%u.dic", &file) != 1;)
-		continue;
+	for (struct dirent *e; !file && (e = readdir(d));)
+		if (strstr(e->d_name, ".dic"))
+			sscanf(e->d_name, "cache-%u", &file);
 	closedir(d);
 	if (cache_unpack_read_dictionary(dir, file, &bytes, &table) < 0)
 		fail("no dictionary");

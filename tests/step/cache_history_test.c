@@ -24,7 +24,7 @@ enum {
 	SECRETS = 24, /* s0, s1, ...: owned by ConfigMaps */
 	THINGS = MAPS + SECRETS,
 	LARGE =
-	    760, /* of them from this number on have 9 KB, for dictionaries and for segments that are emptied */
+	    760, /* of them from this number on have up to 32 KB, for dictionaries and for segments that are emptied */
 	LOOK_AT = 24,  /* objects of each cut, beside those that change */
 	RUN_LOOK = 48, /* of stores one after the other into the same part of memory so many are looked at, */
 	RUN_EACH = 127, /* and then every so many: long copies are alike */
@@ -130,8 +130,12 @@ static void make_json(const struct thing *t, uint64_t at, struct buf *out)
 	buf_puts(out, "}");
 	if (!t->secret) {
 		buf_puts(out, ",\"data\":{\"x\":\"");
-		for (uint64_t i = 0; i < (t->number >= LARGE ? 700 : at % 90); i++)
-			buf_printf(out, "%llx%s", (unsigned long long)(at * (i + 3)), i % 3 ? "" : " and ");
+		for (uint64_t i = 0; i < at % 90; i++)
+			buf_printf(out, "%llx", (unsigned long long)(at * (i + 3)));
+		for (uint64_t i = 0; t->number >= LARGE && i < (t->number % 2 ? 2000 : 300); i++)
+			buf_printf(
+			    out, "%llx",
+			    (unsigned long long)cache_mix(at * 10000 + i % (t->number % 2 ? 2000 : 30)));
 		buf_puts(out, "\"}");
 	}
 	buf_puts(out, "}");
@@ -647,7 +651,7 @@ static void large_ones(void)
 {
 	each = 3; /* their like follow each other, so that each store of the pattern has its cut */
 	for (unsigned i = LARGE; i < MAPS; i++) {
-		uncut = i < LARGE + 45 || i % 5;
+		uncut = i < LARGE + 20 || (i >= LARGE + 32 && i % 5);
 		put(thing(false, i), 0);
 		if (i % 16 == 0)
 			deliver();
