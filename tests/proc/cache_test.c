@@ -1,5 +1,5 @@
-/* The object cache between processes: a writer that is killed at any moment, and readers that go on
- * meanwhile. Run with arguments this program is the writer. */
+/* The object cache between processes: a writer that is killed at any moment while it grows, packs, empties segments and drops a table, and
+ * readers that go on meanwhile. Run with arguments this program is the writer. */
 #include "cache.h"
 #include "check.h"
 #include "watcher/store.h"
@@ -11,6 +11,8 @@
 
 enum { OBJECTS = 400, KILLS = 60 };
 #define TABLE "v1 ConfigMap"
+#define OTHER "v1 Node" /* comes and goes */
+enum { OTHERS = 60, ROUND = 800, BUDGET = 8 << 20 };
 
 /* Every object says of itself what it must be: name, a number, and a filling that follows from the number. */
 static void make_object(struct buf *out, unsigned name, uint64_t number)
@@ -26,8 +28,11 @@ static void make_object(struct buf *out, unsigned name, uint64_t number)
 	buf_printf(out,
 		   "{\"apiVersion\":\"v1\",\"kind\":\"X\",\"name\":\"x\",\"uid\":\"o%llu\"}]},\"data\":\"",
 		   (unsigned long long)(number % 7));
-	for (uint64_t i = 0; i < number % 3000; i++)
-		buf_putc(out, (char)('a' + number % 26));
+	/* Half of it is like its like's, half is like nothing: so it is packed with a dictionary, and segments fill up. */
+	for (uint64_t i = 0, r = number; i < number % 6000; i += 32) {
+		r = r * 6364136223846793005 + 1442695040888963407;
+		buf_printf(out, "%016llx is what it is", (unsigned long long)r);
+	}
 	buf_puts(out, "\"}");
 }
 
@@ -63,13 +68,31 @@ static void put(struct store *s, uint32_t table, unsigned name, uint64_t number)
 	buf_done(&scratch);
 }
 
+static bool keep_first(void *ctx, uint32_t table)
+{
+	return table == *(uint32_t *)ctx;
+}
+
+static void other_table(struct store *s, uint32_t first)
+{
+	uint32_t table;
+	struct err err;
+	if (store_table(s, OTHER, "v1", "Node", &table, &err) < 0) {
+		fprintf(stderr, "table: %s\n", err.text);
+		exit(3);
+	}
+	for (unsigned i = 0; i < OTHERS; i++)
+		put(s, table, i, random_below(1000000));
+	store_tables_keep(s, keep_first, &first);
+}
+
 static int write_for_ever(const char *folder)
 {
 	struct store *s;
 	struct err err, why;
 	bool lost;
 	uint32_t table;
-	if (store_open(folder, 16 << 20, &s, &lost, &why, &err) < 0 ||
+	if (store_open(folder, BUDGET, &s, &lost, &why, &err) < 0 ||
 	    store_table(s, TABLE, "v1", "ConfigMap", &table, &err) < 0) {
 		fprintf(stderr, "writer: %s\n", err.text);
 		return 4;
@@ -84,7 +107,11 @@ static int write_for_ever(const char *folder)
 		store_table_set_synced(s, table, true);
 	}
 	/* The even half is always there, changing; the odd half comes and goes. */
-	for (;;) {
+	for (uint64_t n = 1;; n++) {
+		if (n % ROUND == 0)
+			other_table(s, table);
+		if (n % 100 == 0)
+			(void)store_work(s);
 		unsigned i = (unsigned)random_below(OBJECTS);
 		struct store_view v;
 		char name[16];
@@ -126,6 +153,15 @@ static void look(struct cache *c, uint32_t table, bool settled)
 			CHECK_MSG(object_whole(buf_span(&b), span_of(name)), "%s is torn: %s", name,
 				  buf_str(&b));
 	}
+	/* The other table may go at any moment; what it has is whole. */
+	uint32_t other;
+	struct seen s_other = {0};
+	int gone = cache_table(c, OTHER, &other);
+	if (gone == 0)
+		gone = cache_walk(c, other, span_of(""), see, &s_other, &err);
+	CHECK_MSG(gone == 0 || gone == -ENOENT || gone == -ESTALE || gone == -EAGAIN, "%d %s", gone,
+		  err.text);
+	CHECK_MSG(s_other.torn == 0, "%u torn objects", s_other.torn);
 	const char *const owners[] = {"", "always"};
 	for (size_t i = 0; i < ARRAY_SIZE(owners); i++) {
 		struct seen s = {0};
@@ -167,13 +203,15 @@ static void killed_writers(const char *folder, const char *self)
 	struct store *s;
 	struct err why;
 	bool lost;
-	CHECK_MSG(store_open(folder, 16 << 20, &s, &lost, &why, &err) == 0, "%s", err.text);
+	CHECK_MSG(store_open(folder, BUDGET, &s, &lost, &why, &err) == 0, "%s", err.text);
 	CHECK_MSG(!lost, "%s", why.text);
 	CHECK(cache_open(folder, &c, &err) == 0 && cache_table(c, TABLE, &table) == 0);
 	look(c, table, true);
 	struct store_usage u;
 	store_usage(s, &u);
 	CHECK(u.allocated <= u.budget);
+	CHECK_MSG(u.live * 4 < u.unpacked * 3, "%llu of %llu: nothing was packed", (unsigned long long)u.live,
+		  (unsigned long long)u.unpacked);
 	cache_close(c);
 	store_close(s);
 	_cleanup_(free_ptr) char *said = check_read(log);
