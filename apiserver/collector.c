@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <time.h>
 
-enum { OWNERS_MAX = 16, PAUSE_MS = 50, EXPIRE_EVERY = 60 /* seconds */ };
+/* A sweep holds the lock: behind one is a pause, and of all time sweeps take no more than one part in ten. */
+enum { OWNERS_MAX = 16, PAUSE_MS = 50, PAUSE_TIMES = 9, EXPIRE_EVERY = 60 /* seconds */ };
 
 struct owner {
 	char uid[64];
@@ -355,13 +356,15 @@ size_t collector_expire(struct storage *s, int64_t now)
 
 /* ---- the thread ---- */
 
-/* Waits for work, a minute at most. */
-static void wait_for_work(struct storage *s)
+/* Waits for so long, or until there is work. */
+static void wait_for(struct storage *s, int64_t ns, bool work)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	t.tv_sec += EXPIRE_EVERY;
-	while (!s->stopping && !s->dirty)
+	ns += t.tv_nsec;
+	t.tv_sec += ns / NS_PER_S;
+	t.tv_nsec = ns % NS_PER_S;
+	while (!s->stopping && !(work && s->dirty))
 		if (pthread_cond_timedwait(&s->work, &s->lock, &t) == ETIMEDOUT)
 			break;
 }
@@ -372,7 +375,7 @@ static void *run(void *arg)
 	int64_t expired = 0;
 	storage_lock(s);
 	while (!s->stopping) {
-		int64_t now = clock_realtime_ns() / NS_PER_S;
+		int64_t now = clock_realtime_ns() / NS_PER_S, begin = clock_boottime_ns();
 		if (s->dirty)
 			collector_sweep(s, now);
 		if (now - expired >= EXPIRE_EVERY || now < expired) {
@@ -380,11 +383,9 @@ static void *run(void *arg)
 			expired = now;
 		}
 		/* A burst of deletions is one sweep, and requests come first. */
-		storage_unlock(s);
-		struct timespec pause = {.tv_nsec = PAUSE_MS * NS_PER_MS};
-		nanosleep(&pause, NULL);
-		storage_lock(s);
-		wait_for_work(s);
+		wait_for(s, MAX(PAUSE_MS * (int64_t)NS_PER_MS, PAUSE_TIMES * (clock_boottime_ns() - begin)),
+			 false);
+		wait_for(s, EXPIRE_EVERY * (int64_t)NS_PER_S, true);
 	}
 	storage_unlock(s);
 	return NULL;

@@ -236,7 +236,9 @@ int storage_put(struct storage *s, struct object *o)
 		kind->objects[at] = object_ref(o);
 	else
 		insert_at(kind, at, object_ref(o));
-	if (o->owned || o->deleting)
+	/* Owners that are the same were looked at before, or when they went. */
+	if (o->deleting || (o->owned && (!before || !span_eq(json_get(o->metadata, "ownerReferences"),
+							     json_get(before->metadata, "ownerReferences")))))
 		storage_touch(s);
 	record(s, before ? EVENT_MODIFIED : EVENT_ADDED, o, before);
 	return 0;

@@ -282,7 +282,8 @@ void objects_pod(struct buf *out, uint32_t i, uint64_t version)
 	snprintf(token, sizeof token, "%s", buf_str(&t));
 	buf_done(&t);
 	buf_puts(out, "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",");
-	put_metadata(out, &r, i, version, namespace, name, "apps/v1", "ReplicaSet");
+	/* of a kind that no API server has: its collector leaves the pods alone */
+	put_metadata(out, &r, i, version, namespace, name, "apps.example.com/v1", "ReplicaSet");
 	buf_printf(out,
 		   ",\"spec\":{\"volumes\":[{\"name\":\"config\",\"configMap\":{\"name\":\"%.20s-config\","
 		   "\"defaultMode\":420}},",
