@@ -109,7 +109,8 @@ struct config_controller {
 	double jitter, qps; /* qps 0: no bucket */
 	uint32_t burst;
 	int64_t resync_period_ns;
-	char *finalizer; /* NULL: none */
+	uint32_t storm_keys, storm_qps; /* an event that concerns more keys is paced: so many a second */
+	char *finalizer;		/* NULL: none */
 	bool prune;
 	uint32_t quarantine_crashes;
 	int64_t quarantine_within_ns, quarantine_for_ns;

@@ -94,6 +94,8 @@ static void put_controller(struct buf *b, const struct config_controller *c)
 	buf_printf(b, "%.17g;%.17g;", c->jitter, c->qps);
 	put_number(b, c->burst);
 	put_number(b, (uint64_t)c->resync_period_ns);
+	put_number(b, c->storm_keys);
+	put_number(b, c->storm_qps);
 	put(b, c->finalizer);
 	put_number(b, c->prune);
 	put_number(b, c->quarantine_crashes);

@@ -36,7 +36,7 @@
 #define CACHE_MAGIC	       UINT64_C(0x314543414352) /* "RCACE1" */
 #define CACHE_SEGMENT_MAGIC    UINT64_C(0x31474553)	/* "SEG1" */
 #define CACHE_DICTIONARY_MAGIC UINT64_C(0x31434944)	/* "DIC1" */
-enum { CACHE_LAYOUT_VERSION = 6 };
+enum { CACHE_LAYOUT_VERSION = 7 };
 
 enum {
 	CACHE_TABLES = 512, /* watches; a table id is index | generation << CACHE_TABLE_BITS */
@@ -132,7 +132,10 @@ struct cache_outbox_entry {
 	struct cache_event event[CACHE_OUTBOX_EVENTS];
 	char text[CACHE_OUTBOX_TEXT];
 };
-enum { CACHE_OUTBOX_PRIMARY_CHANGED = 1 };
+enum {
+	CACHE_OUTBOX_PRIMARY_CHANGED = 1,
+	CACHE_OUTBOX_PACED = 2 /* of a storm: not more than so many a second */
+};
 
 /* A part of the region that holds an index. Those that no index word names are free. */
 struct cache_area {

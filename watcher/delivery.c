@@ -61,14 +61,10 @@ static size_t add_keys(const struct outbox_key *k, struct wire_add_key *out, siz
 	return n;
 }
 
-static bool send_outbox(struct watcher *w, int64_t now_ns)
+/* The entries of the batch, all of one controller; it is freed if it cannot be sent. */
+static bool send_entries(struct watcher *w, struct broker_batch *b)
 {
-	bool skip[CACHE_CONTROLLERS] = {0};
 	struct wire_add_key keys[BATCH];
-	for (size_t i = 0; i < w->n_controllers; i++)
-		skip[w->controllers[i].index] = now_ns < w->controllers[i].retry_at_ns;
-	struct broker_batch *b = xcalloc(1, sizeof *b);
-	b->count = outbox_take(w->outbox, skip, BATCH, b->entries);
 	struct outbox_key k = {0};
 	size_t n = 0;
 	for (uint32_t i = 0; i < b->count; i++) {
@@ -85,6 +81,30 @@ static bool send_outbox(struct watcher *w, int64_t now_ns)
 		outbox_return(w->outbox, b->entries[i]);
 	batch_free(b);
 	return false;
+}
+
+static bool send_outbox(struct watcher *w, int64_t now_ns)
+{
+	bool skip[CACHE_CONTROLLERS] = {0};
+	for (size_t i = 0; i < w->n_controllers; i++)
+		skip[w->controllers[i].index] = now_ns < w->controllers[i].retry_at_ns;
+	struct broker_batch *b = xcalloc(1, sizeof *b);
+	b->count = outbox_take(w->outbox, skip, BATCH, b->entries);
+	return send_entries(w, b);
+}
+
+/* Of an event that concerned very many keys: only so many a second. */
+static bool send_paced(struct watcher *w, struct controller *c, int64_t now_ns)
+{
+	uint32_t qps = c->config->storm_qps, may = limit_has(&c->storm, qps, now_ns);
+	if (!may || now_ns < c->retry_at_ns || !outbox_has_paced(w->outbox, c->index))
+		return false;
+	struct broker_batch *b = xcalloc(1, sizeof *b);
+	uint32_t n = b->count = outbox_take_paced(w->outbox, c->index, MIN(may, (uint32_t)BATCH), b->entries);
+	if (!send_entries(w, b))
+		return false;
+	limit_take(&c->storm, qps, n, now_ns);
+	return true;
 }
 
 static void outbox_added(struct watcher *w, struct broker_batch *b, int64_t accepted)
@@ -300,6 +320,8 @@ void delivery_run(struct watcher *w, int64_t now_ns)
 		;
 	for (size_t i = 0; i < w->n_controllers && broker_ready(w->broker); i++) {
 		struct controller *c = &w->controllers[i];
+		while (broker_may_add(w->broker) && send_paced(w, c, now_ns))
+			;
 		while (may_sweep(c) && now_ns >= c->retry_at_ns && sweep_step(w, c))
 			;
 	}
@@ -308,8 +330,15 @@ void delivery_run(struct watcher *w, int64_t now_ns)
 int64_t delivery_due_ns(const struct watcher *w)
 {
 	int64_t due = INT64_MAX;
-	for (size_t i = 0; i < w->n_controllers; i++)
-		if (w->controllers[i].retry_at_ns > w->acted_ns) /* what was due then has had its turn */
-			due = MIN(due, w->controllers[i].retry_at_ns);
+	for (size_t i = 0; i < w->n_controllers; i++) {
+		const struct controller *c = &w->controllers[i];
+		if (c->retry_at_ns > w->acted_ns) /* what was due then has had its turn */
+			due = MIN(due, c->retry_at_ns);
+		int64_t paced = outbox_has_paced(w->outbox, c->index)
+				    ? limit_due_ns(&c->storm, c->config->storm_qps)
+				    : INT64_MIN;
+		if (paced > w->acted_ns)
+			due = MIN(due, paced);
+	}
 	return due;
 }

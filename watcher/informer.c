@@ -1,5 +1,6 @@
 /* A change of one object. The order is what makes a kill harmless: the keys of its old and new form go into
  * the outbox, then the object changes in the cache, then the keys are sent. */
+#include "log.h"
 #include "watcher.h"
 #include "wire.h"
 #include <stdio.h>
@@ -7,6 +8,7 @@
 /* Objects of which only metadata is kept are listed again so often, when there is so much room. */
 #define HEAL_NS (10 * NS_PER_S)
 enum { HEAL_BYTES = 256 << 10 };
+#define STORM_WARN_NS (60 * NS_PER_S) /* between two warnings of a controller */
 
 struct change {
 	const struct object *before, *after; /* NULL: there is none */
@@ -88,22 +90,45 @@ static bool passes(const struct sub *s, const struct change *c)
 	return predicate_passes(&s->predicate, c->before, c->after);
 }
 
+/* One event, very many keys: they enter at low priority, so many a second, and somebody should know why. */
+static bool is_storm(struct sub *s, const struct object *o, const struct keys *keys)
+{
+	struct controller *c = s->controller;
+	int64_t now = clock_boottime_ns();
+	if (keys->count <= c->config->storm_keys && !keys->all)
+		return false;
+	if (!c->storm_warned_ns || now - c->storm_warned_ns >= STORM_WARN_NS) {
+		c->storm_warned_ns = now;
+		log_warning(keys->all ? "an event concerns very many keys: all of the controller are "
+					"enqueued, at low priority"
+				      : "an event concerns very many keys: they are enqueued at low "
+					"priority, so many a second",
+			    LOG_S("controller", c->config->name), LOG_S("kind", s->cause_kind),
+			    LOG_SP("namespace", o->namespace), LOG_SP("name", o->name),
+			    LOG_I("keys", keys->count), LOG_I("limit", c->config->storm_keys),
+			    LOG_I("qps", c->config->storm_qps));
+	}
+	return true;
+}
+
 static int put_keys(struct sub *s, const struct change *c, const struct keys *keys, size_t from_after)
 {
 	struct watcher *w = s->informer->watcher;
 	const struct object *o = c->after ? c->after : c->before;
-	struct outbox_key k = {
-	    .controller = s->controller->index,
-	    .priority = keys->count > MANY_KEYS ? MIN(c->priority, PRIORITY_LOW) : c->priority,
-	    .primary_changed = s->mapping.type == MAP_SELF && mapping_primary_changed(c->before, c->after),
-	    .cause = !c->after	 ? WIRE_CAUSE_DELETED
-		     : c->before ? WIRE_CAUSE_UPDATED
-				 : WIRE_CAUSE_CREATED,
-	    .cause_kind = span_of(s->cause_kind),
-	    .cause_namespace = o->namespace,
-	    .cause_name = o->name,
-	    .events = &c->event,
-	    .n_events = c->event.resource_version != 0};
+	bool storm = is_storm(s, o, keys);
+	struct outbox_key k = {.controller = s->controller->index,
+			       .priority = storm ? MIN(c->priority, PRIORITY_LOW) : c->priority,
+			       .paced = storm,
+			       .primary_changed = s->mapping.type == MAP_SELF &&
+						  mapping_primary_changed(c->before, c->after),
+			       .cause = !c->after   ? WIRE_CAUSE_DELETED
+					: c->before ? WIRE_CAUSE_UPDATED
+						    : WIRE_CAUSE_CREATED,
+			       .cause_kind = span_of(s->cause_kind),
+			       .cause_namespace = o->namespace,
+			       .cause_name = o->name,
+			       .events = &c->event,
+			       .n_events = c->event.resource_version != 0};
 	for (size_t i = 0; i < keys->count; i++) {
 		keys_get(keys, i, &k.namespace, &k.name);
 		/* A key of the old form alone cannot be had again from the cache: without room for it the
@@ -146,6 +171,8 @@ static int announce(struct informer *i, const struct change *c, struct err *err)
 		size_t from_after = keys->count;
 		mapping_keys(&s->mapping, c->before, &lookup, keys);
 		if (keys->all) {
+			if (keys->count)
+				(void)is_storm(s, c->after ? c->after : c->before, keys);
 			controller_want_sweep(s->controller, WIRE_CAUSE_SWEEP);
 			continue;
 		}

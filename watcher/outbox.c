@@ -8,9 +8,9 @@ struct outbox {
 	uint32_t count;
 	uint32_t free_first; /* chained by next */
 	uint32_t waiting, in_flight;
-	struct queue { /* of one controller */
+	struct queue {
 		uint32_t first, last;
-	} queues[CACHE_CONTROLLERS];
+	} queues[2 * CACHE_CONTROLLERS]; /* of each controller one; then of each one of paced keys */
 	struct private
 	{
 		uint32_t next;	      /* in its queue or the free chain */
@@ -45,6 +45,7 @@ void outbox_view(const struct outbox *o, uint32_t entry, struct outbox_key *ret)
 				   .priority = e->priority,
 				   .cause = e->cause,
 				   .primary_changed = e->flags & CACHE_OUTBOX_PRIMARY_CHANGED,
+				   .paced = e->flags & CACHE_OUTBOX_PACED,
 				   .events = e->event,
 				   .n_events = e->events};
 }
@@ -54,11 +55,16 @@ static uint32_t key_hash(uint8_t controller, struct span namespace, struct span 
 	return (uint32_t)cache_name_hash(controller, namespace, name);
 }
 
+static struct queue *queue_of(struct outbox *o, const struct cache_outbox_entry *e)
+{
+	return &o->queues[e->controller + (e->flags & CACHE_OUTBOX_PACED ? CACHE_CONTROLLERS : 0)];
+}
+
 static void enqueue(struct outbox *o, uint32_t i)
 {
 	const struct cache_outbox_entry *e = &o->at[i];
 	struct private *p = &o->mine[i];
-	struct queue *q = &o->queues[e->controller];
+	struct queue *q = queue_of(o, e);
 	p->place = WAITING;
 	p->next = NONE;
 	p->order = o->arrivals++;
@@ -81,9 +87,9 @@ static void unbucket(struct outbox *o, uint32_t i)
 	*at = o->mine[i].bucket_next;
 }
 
-static uint32_t dequeue(struct outbox *o, uint8_t controller)
+static uint32_t dequeue(struct outbox *o, size_t queue)
 {
-	struct queue *q = &o->queues[controller];
+	struct queue *q = &o->queues[queue];
 	uint32_t i = q->first;
 	q->first = o->mine[i].next;
 	unbucket(o, i);
@@ -124,7 +130,7 @@ struct outbox *outbox_new(struct cache_outbox_entry *entries, uint32_t count,
 	o->buckets = xcalloc((size_t)o->mask + 1, sizeof *o->buckets);
 	for (uint32_t i = 0; i <= o->mask; i++)
 		o->buckets[i] = NONE;
-	for (size_t i = 0; i < CACHE_CONTROLLERS; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(o->queues); i++)
 		o->queues[i] = (struct queue){NONE, NONE};
 	for (uint32_t i = count; i-- > 0;)
 		if (!entry_sane(&entries[i], controllers))
@@ -192,7 +198,8 @@ static void write_entry(struct cache_outbox_entry *e, const struct outbox_key *k
 		at += e->lengths[i];
 	}
 	e->controller = k->controller;
-	e->flags = k->primary_changed ? CACHE_OUTBOX_PRIMARY_CHANGED : 0;
+	e->flags = (uint8_t)((k->primary_changed ? CACHE_OUTBOX_PRIMARY_CHANGED : 0) |
+			     (k->paced ? CACHE_OUTBOX_PACED : 0));
 	e->priority = k->priority;
 	e->cause = k->cause;
 	e->events = (uint8_t)MIN(k->n_events, (size_t)CACHE_OUTBOX_EVENTS);
@@ -226,11 +233,33 @@ static void merge_events(struct cache_outbox_entry *e, const struct outbox_key *
 	}
 }
 
+/* It is not one of very many any more. */
+static void hurry(struct outbox *o, uint32_t i)
+{
+	struct cache_outbox_entry *e = &o->at[i];
+	struct queue *q = queue_of(o, e);
+	uint32_t before = NONE;
+	for (uint32_t at = q->first; at != i; at = o->mine[at].next)
+		before = at;
+	if (before == NONE)
+		q->first = o->mine[i].next;
+	else
+		o->mine[before].next = o->mine[i].next;
+	if (q->last == i)
+		q->last = before;
+	unbucket(o, i);
+	o->waiting--;
+	e->flags &= (uint8_t)~CACHE_OUTBOX_PACED;
+	enqueue(o, i);
+}
+
 int outbox_put(struct outbox *o, const struct outbox_key *k, bool must)
 {
 	uint32_t i = find_waiting(o, k);
 	if (i != NONE) {
 		struct cache_outbox_entry *e = &o->at[i];
+		if (e->flags & CACHE_OUTBOX_PACED && !k->paced)
+			hurry(o, i);
 		e->priority = MAX(e->priority, k->priority);
 		if (k->primary_changed)
 			e->flags |= CACHE_OUTBOX_PRIMARY_CHANGED;
@@ -246,12 +275,13 @@ int outbox_put(struct outbox *o, const struct outbox_key *k, bool must)
 	return 0;
 }
 
-static size_t controller_of_oldest(const struct outbox *o, const bool *skip)
+/* Of the first n queues, the one that has the oldest entry; n: none has any. */
+static size_t oldest_of(const struct outbox *o, size_t n, const bool *skip)
 {
-	size_t oldest = CACHE_CONTROLLERS;
-	for (size_t c = 0; c < CACHE_CONTROLLERS; c++)
+	size_t oldest = n;
+	for (size_t c = 0; c < n; c++)
 		if (o->queues[c].first != NONE && !(skip && skip[c]) &&
-		    (oldest == CACHE_CONTROLLERS ||
+		    (oldest == n ||
 		     o->mine[o->queues[c].first].order < o->mine[o->queues[oldest].first].order))
 			oldest = c;
 	return oldest;
@@ -259,21 +289,36 @@ static size_t controller_of_oldest(const struct outbox *o, const bool *skip)
 
 void outbox_shed(struct outbox *o)
 {
-	size_t oldest = controller_of_oldest(o, NULL);
-	if (oldest < CACHE_CONTROLLERS)
-		release(o, dequeue(o, (uint8_t)oldest));
+	size_t oldest = oldest_of(o, ARRAY_SIZE(o->queues), NULL);
+	if (oldest < ARRAY_SIZE(o->queues))
+		release(o, dequeue(o, oldest));
 }
 
-uint32_t outbox_take(struct outbox *o, const bool *skip, uint32_t max, uint32_t *entries)
+static uint32_t take(struct outbox *o, size_t queue, uint32_t max, uint32_t *entries)
 {
-	size_t oldest = controller_of_oldest(o, skip);
 	uint32_t n = 0;
-	for (; oldest < CACHE_CONTROLLERS && n < max && o->queues[oldest].first != NONE; n++) {
-		entries[n] = dequeue(o, (uint8_t)oldest);
+	for (; n < max && o->queues[queue].first != NONE; n++) {
+		entries[n] = dequeue(o, queue);
 		o->mine[entries[n]].place = IN_FLIGHT;
 		o->in_flight++;
 	}
 	return n;
+}
+
+uint32_t outbox_take(struct outbox *o, const bool *skip, uint32_t max, uint32_t *entries)
+{
+	size_t oldest = oldest_of(o, CACHE_CONTROLLERS, skip);
+	return oldest < CACHE_CONTROLLERS ? take(o, oldest, max, entries) : 0;
+}
+
+uint32_t outbox_take_paced(struct outbox *o, uint8_t controller, uint32_t max, uint32_t *entries)
+{
+	return take(o, (size_t)CACHE_CONTROLLERS + controller, max, entries);
+}
+
+bool outbox_has_paced(const struct outbox *o, uint8_t controller)
+{
+	return o->queues[CACHE_CONTROLLERS + controller].first != NONE;
 }
 
 void outbox_ack(struct outbox *o, uint32_t entry)
@@ -303,8 +348,9 @@ void outbox_return(struct outbox *o, uint32_t entry)
 
 void outbox_drop(struct outbox *o, uint8_t controller)
 {
-	while (o->queues[controller].first != NONE)
-		release(o, dequeue(o, controller));
+	for (size_t q = controller; q < ARRAY_SIZE(o->queues); q += CACHE_CONTROLLERS)
+		while (o->queues[q].first != NONE)
+			release(o, dequeue(o, q));
 	/* Those in flight are not used again before their answer has come. */
 	for (uint32_t i = 0; i < o->count; i++)
 		if (o->mine[i].place == IN_FLIGHT && o->at[i].controller == controller) {

@@ -18,6 +18,8 @@ struct outbox_key {
 	struct span namespace, name;
 	int32_t priority;
 	bool primary_changed;
+	bool
+	    paced; /* one of very many of its event: it waits apart from the others, until outbox_take_paced */
 	uint32_t cause; /* enum wire_cause */
 	struct span cause_kind, cause_namespace, cause_name;
 	/* The events that it is there for. None: not known, or too many. */
@@ -33,11 +35,14 @@ uint32_t outbox_used(const struct outbox *o); /* waiting and in flight */
 uint32_t outbox_room(const struct outbox *o, bool must);
 /* How many were put, ever; and whether all of this controller that were put before the count was `arrivals` are on their way or gone. */
 uint64_t outbox_arrivals(const struct outbox *o);
-bool outbox_sent(const struct outbox *o, uint8_t controller, uint64_t arrivals);
+bool outbox_sent(const struct outbox *o, uint8_t controller, uint64_t arrivals); /* paced ones do not count */
 
 /* Up to max waiting entries of one controller, the oldest first, are now in flight; their numbers go to
  * entries. The controller is the one of the oldest entry that skip (may be NULL) does not name. */
 uint32_t outbox_take(struct outbox *o, const bool *skip, uint32_t max, uint32_t *entries);
+/* Of this controller's paced ones, which outbox_take leaves out. */
+uint32_t outbox_take_paced(struct outbox *o, uint8_t controller, uint32_t max, uint32_t *entries);
+bool outbox_has_paced(const struct outbox *o, uint8_t controller);
 void outbox_view(const struct outbox *o, uint32_t entry,
 		 struct outbox_key *ret);	      /* spans into the region until it is taken out */
 void outbox_ack(struct outbox *o, uint32_t entry);    /* stored: free */

@@ -253,6 +253,8 @@ static void keep_sweep(struct controller *c, const struct controller *old)
 	c->sweep.again = old->sweep.active || old->sweep.again;
 	c->retry_at_ns = old->retry_at_ns;
 	c->retry_delay_ns = old->retry_delay_ns;
+	c->storm = old->storm;
+	c->storm_warned_ns = old->storm_warned_ns;
 }
 
 void plan_apply(struct watcher *w, struct config *config)

@@ -23,10 +23,7 @@
 #include "reflector.h"
 #include "store.h"
 
-enum {
-	PRIORITY_LOW = -100, /* initial list, relist, sweep: behind every real event */
-	MANY_KEYS = 100
-}; /* an event that concerns more enters low */
+enum { PRIORITY_LOW = -100 }; /* initial list, relist, sweep: behind every real event */
 
 struct watcher;
 struct informer;
@@ -75,7 +72,9 @@ struct controller {
 	size_t n_subs;
 	struct sweep sweep;
 	struct resync resync;
-	int64_t retry_at_ns; /* the broker had no room: not before */
+	struct limit storm;	 /* keys of events that concern very many */
+	int64_t storm_warned_ns; /* 0: never */
+	int64_t retry_at_ns;	 /* the broker had no room: not before */
 	int64_t retry_delay_ns;
 };
 

@@ -348,7 +348,8 @@ Test(config, unknown_keys_with_a_guess)
 	    {"worker: 4", 3,
 	     "spec: unknown key \"worker\": did you mean \"workers\"? Allowed: for, owns, watches, input, "
 	     "reconciler, workers, "
-	     "maxConcurrentReconciles, reconciliationTimeout, rateLimiter, resyncPeriod, finalizer, prune, "
+	     "maxConcurrentReconciles, reconciliationTimeout, rateLimiter, resyncPeriod, stormGuard, "
+	     "finalizer, prune, "
 	     "quarantine, "
 	     "cacheSyncTimeout, cache"},
 	    {"rateLimiter: {basedelay: 1s}", 17,

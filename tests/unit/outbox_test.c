@@ -266,3 +266,83 @@ Test(outbox, order_is_kept_and_entries_come_back)
 	}
 	cr_assert_eq(outbox_used(outbox), 0);
 }
+
+static int put_paced(uint8_t controller, const char *name)
+{
+	return outbox_put(outbox,
+			  &(struct outbox_key){.controller = controller,
+					       .namespace = span_of("shop"),
+					       .name = span_of(name),
+					       .priority = -100,
+					       .paced = true},
+			  false);
+}
+
+static bool is_named(uint32_t entry, const char *name)
+{
+	struct outbox_key k;
+	outbox_view(outbox, entry, &k);
+	return span_is(k.name, name);
+}
+
+Test(outbox, paced_keys_wait_apart_and_hold_up_nobody)
+{
+	uint32_t e[ENTRIES];
+	for (int i = 0; i < 5; i++) {
+		char name[8];
+		snprintf(name, sizeof name, "p%d", i);
+		cr_assert_eq(put_paced(0, name), 0);
+	}
+	put(0, "x", 0, false);
+	uint64_t arrivals = outbox_arrivals(outbox);
+	cr_expect_eq(outbox_waiting(outbox), 6u);
+	cr_expect_eq(outbox_take(outbox, NULL, 10, e), 1u);
+	cr_expect(is_named(e[0], "x"));
+	cr_expect(outbox_sent(outbox, 0, arrivals), "what is paced tells nothing of how far the stream is");
+	cr_expect_eq(outbox_take(outbox, NULL, 10, e), 0u);
+	cr_expect(outbox_has_paced(outbox, 0) && !outbox_has_paced(outbox, 1));
+	cr_expect_eq(outbox_take_paced(outbox, 0, 2, e), 2u);
+	cr_expect(is_named(e[0], "p0") && is_named(e[1], "p1"));
+	outbox_ack(outbox, e[0]);
+	outbox_return(outbox, e[1]); /* behind the others, and still paced */
+	cr_expect_eq(outbox_take(outbox, NULL, 10, e), 0u);
+	restart(); /* what was in flight waits again, as it was */
+	cr_expect_eq(outbox_take(outbox, NULL, 10, e), 1u);
+	cr_expect_eq(outbox_take_paced(outbox, 0, 10, e), 4u);
+}
+
+Test(outbox, a_paced_key_that_another_event_concerns_goes_at_once)
+{
+	static const char *const orders[][3] = {{"p0", "p1", "p2"}, {"p1", "p0", "p2"}, {"p2", "p1", "p0"}};
+	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
+		uint32_t e[ENTRIES], n = 0;
+		put_paced(0, "p0"), put_paced(0, "p1"), put_paced(0, "p2");
+		for (size_t k = 0; k < 3; k++) {
+			put(0, orders[i][k], 0, false);
+			cr_assert_eq(outbox_take(outbox, NULL, 10, e), 1u);
+			cr_expect(is_named(e[0], orders[i][k]));
+			outbox_ack(outbox, e[0]);
+			n = outbox_waiting(outbox);
+			cr_expect_eq(n, 2u - k);
+		}
+		put_paced(0, "q");
+		cr_expect_eq(outbox_take_paced(outbox, 0, 10, e), 1u);
+		outbox_ack(outbox, e[0]);
+		cr_expect_not(outbox_has_paced(outbox, 0));
+	}
+	/* And one that waits for an event of its own is not put behind a storm. */
+	uint32_t e[ENTRIES];
+	put(0, "x", 0, false);
+	put_paced(0, "x");
+	cr_expect_not(outbox_has_paced(outbox, 0));
+	cr_expect_eq(outbox_take(outbox, NULL, 10, e), 1u);
+}
+
+Test(outbox, paced_keys_go_with_their_controller_and_are_shed_when_they_are_the_oldest)
+{
+	put_paced(0, "p"), put(0, "x", 0, false), put_paced(1, "p");
+	outbox_shed(outbox);
+	cr_expect(!outbox_has_paced(outbox, 0) && outbox_waiting(outbox) == 2);
+	outbox_drop(outbox, 1);
+	cr_expect(!outbox_has_paced(outbox, 1) && outbox_waiting(outbox) == 1);
+}
