@@ -112,5 +112,5 @@ int main(int argc, char **argv)
 	rc = loop_run(&w, signals);
 	log_info("stopped");
 	http_client_free(w.http); /* and a plugin that still runs */
-	_exit(rc); /* nng's threads are not waited for */
+	_exit(rc);		  /* nng's threads are not waited for */
 }

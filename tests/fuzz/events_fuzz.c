@@ -87,8 +87,11 @@ static void begin(void)
 	     .map = MAP_INDEX,
 	     .map_key = (char *)"spec.ref",
 	     .predicates_given = true}};
-	static struct config_controller config = {
-	    .name = (char *)"fuzz", .watches = watches, .watch_count = 3};
+	static struct config_controller config = {.storm_keys = 1, /* more are paced */
+						  .storm_qps = 100,
+						  .name = (char *)"fuzz",
+						  .watches = watches,
+						  .watch_count = 3};
 	static struct sub *pointers[] = {&subs[0], &subs[1], &subs[2]};
 	static struct refindex *references[1];
 	struct err why, err;
@@ -160,7 +163,8 @@ static uint64_t digest(void)
 static void drain_outbox(void)
 {
 	uint32_t taken[64], n;
-	while ((n = outbox_take(w.outbox, NULL, ARRAY_SIZE(taken), taken)) > 0)
+	while ((n = outbox_take(w.outbox, NULL, ARRAY_SIZE(taken), taken)) > 0 ||
+	       (n = outbox_take_paced(w.outbox, controller.index, ARRAY_SIZE(taken), taken)) > 0)
 		for (uint32_t i = 0; i < n; i++) {
 			struct outbox_key k;
 			outbox_view(w.outbox, taken[i], &k);
