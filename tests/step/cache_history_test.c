@@ -8,7 +8,7 @@
  *   step_cache_history_test --violation   passes when the first violation is found: for code that has a rule taken out
  *
  * The broker is a stand-in in memory (the functions of watcher/broker.h): it stores at once what is sent, and answers when it is told. */
-#include "cache.h"
+#include "cache_step.h"
 #include "log.h"
 #include "trap.h"
 #include "watcher.h"
@@ -54,25 +54,6 @@ static struct cache *reader;
 static const char *event = "nothing";
 static uint64_t version = 100;
 
-static _Noreturn void die(const char *what)
-{
-	fprintf(stderr, "step_cache: %s: %s\n", what, strerror(errno));
-	_exit(EXIT_FAILURE);
-}
-
-static void clean(const char *path, bool folder_too)
-{
-	DIR *d = opendir(path);
-	if (!d)
-		return;
-	for (struct dirent *e; (e = readdir(d));)
-		if (e->d_name[0] != '.')
-			unlinkat(dirfd(d), e->d_name, 0);
-	closedir(d);
-	if (folder_too)
-		rmdir(path);
-}
-
 static void clean_all(void)
 {
 	clean(live, true);
@@ -80,8 +61,7 @@ static void clean_all(void)
 	clean(folder, true);
 }
 
-static void violation(const char *fmt, ...) _printf_(1, 2);
-static void violation(const char *fmt, ...)
+void violation(const char *fmt, ...)
 {
 	if (totals.violations++ >= 10)
 		return;
@@ -282,33 +262,6 @@ static void read_owned(int owner)
 
 /* ---- a cut: the next watcher ---- */
 
-static void copy_file(int from, int to, const char *name)
-{
-	static char bytes[1 << 16];
-	int in = openat(from, name, O_RDONLY | O_CLOEXEC),
-	    out = openat(to, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	if (in < 0 || out < 0)
-		die(name);
-	for (ssize_t n; (n = read(in, bytes, sizeof bytes)) > 0;)
-		if (write(out, bytes, (size_t)n) != n)
-			die(name);
-	close(in);
-	close(out);
-}
-
-static void copy_all(void)
-{
-	clean(cut, false);
-	DIR *from = opendir(live), *to = opendir(cut);
-	if (!from || !to)
-		die(live);
-	for (struct dirent *e; (e = readdir(from));)
-		if (e->d_name[0] != '.')
-			copy_file(dirfd(from), dirfd(to), e->d_name);
-	closedir(from);
-	closedir(to);
-}
-
 /* The names of the keys in the outbox. */
 static void keys_of(struct store *s, struct keys *out, bool *ret_sweep)
 {
@@ -369,7 +322,7 @@ static void start_again(size_t from)
 	struct err err = {0}, why = {0};
 	bool lost = false, sweep;
 	struct keys keys = {0};
-	copy_all();
+	copy_all(live, cut);
 	totals.started++;
 	if (store_open(cut, BUDGET, &s, &lost, &why, &err) < 0) {
 		violation("it cannot be started: %s", err.text);
@@ -636,16 +589,6 @@ static void tidy_up(void)
 	end();
 }
 
-static unsigned dictionaries(void)
-{
-	unsigned n = 0;
-	DIR *d = opendir(live);
-	for (struct dirent *e; (e = readdir(d));)
-		n += strstr(e->d_name, ".dic") != NULL;
-	closedir(d);
-	return n;
-}
-
 /* A dictionary is made while they come in and those before are packed with it; then most of them go, and the segments are emptied. */
 static void large_ones(void)
 {
@@ -657,7 +600,7 @@ static void large_ones(void)
 			deliver();
 	}
 	uncut = false;
-	if (!dictionaries())
+	if (!dictionaries(live))
 		violation("no dictionary was made");
 	tidy_up();
 	deliver();
@@ -706,111 +649,6 @@ static void history(void)
 	deliver();
 }
 
-/* ---- a reader that is in the middle ---- */
-
-void __real_buf_add(struct buf *b, const void *bytes, size_t n);
-void __wrap_buf_add(struct buf *b, const void *bytes, size_t n);
-static void (*meanwhile)(void);
-
-/* Half of the record is copied, then the writer goes on, then the other half is. */
-void __wrap_buf_add(struct buf *b, const void *bytes, size_t n)
-{
-	void (*go)(void) = meanwhile;
-	if (!go || n < 64) {
-		__real_buf_add(b, bytes, n);
-		return;
-	}
-	meanwhile = NULL;
-	__real_buf_add(b, bytes, n / 2);
-	go();
-	__real_buf_add(b, (const char *)bytes + n / 2, n - n / 2);
-}
-
-static struct store *small;
-static uint32_t small_table;
-static void small_json(const char *name, char filling, struct buf *out)
-{
-	buf_printf(out,
-		   "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"namespace\":\"shop\","
-		   "\"name\":\"%s\"},\"d\":\"",
-		   name);
-	for (int i = 0; i < 120; i++)
-		buf_putc(out, filling);
-	buf_puts(out, "\"}");
-}
-static int small_put(const char *name, char filling)
-{
-	struct buf json = {0}, scratch = {0};
-	struct object o;
-	uint32_t slot;
-	small_json(name, filling, &json);
-	int rc = object_read(buf_span(&json), &scratch, &o, NULL);
-	if (rc == 0)
-		rc = store_put(small, small_table, &o, o.json, &slot, NULL);
-	buf_done(&json);
-	buf_done(&scratch);
-	return rc;
-}
-static bool small_is(const struct buf *got, char filling)
-{
-	struct buf want = {0};
-	small_json("x", filling, &want);
-	bool is = span_eq(buf_span(got), buf_span(&want));
-	buf_done(&want);
-	return is;
-}
-static void small_delete(const char *name)
-{
-	struct store_view v;
-	if (store_find(small, small_table, span_of("shop"), span_of(name), &v))
-		store_delete(small, v.slot);
-}
-/* The bytes of x, the only object, are used again by the next one: by y, or by x itself. */
-static void replace_by_another(void)
-{
-	small_delete("x");
-	small_put("y", 'y');
-}
-static void replace_by_itself(void)
-{
-	small_delete("x");
-	small_put("x", 'z');
-}
-
-static void a_reader_in_the_middle(void)
-{
-	static void (*const ways[])(void) = {replace_by_another, replace_by_itself};
-	struct err err = {0}, why;
-	bool lost;
-	trap_close(&trap);
-	clean(cut, false);
-	event = "a reader in the middle of a copy";
-	if (store_open(cut, BUDGET, &small, &lost, &why, &err) < 0 ||
-	    store_table(small, "v1 ConfigMap", "v1", "ConfigMap", &small_table, &err) < 0) {
-		violation("%s", err.text);
-		return;
-	}
-	struct cache *c;
-	if (cache_open(cut, &c, &err) < 0)
-		die(err.text);
-	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
-		struct buf got = {0};
-		small_delete("y");
-		small_put("x", 'x');
-		meanwhile = ways[i];
-		int rc = cache_get(c, small_table, span_of("shop"), span_of("x"), &got, &err);
-		bool torn = rc == 0 && !small_is(&got, 'x') && !small_is(&got, 'z');
-		if (torn || (rc && rc != -ENOENT && rc != -EAGAIN))
-			violation("%d: %s", rc, buf_str(&got));
-		if (meanwhile)
-			violation("the reader copied nothing");
-		meanwhile = NULL;
-		buf_done(&got);
-	}
-	cache_close(c);
-	store_close(small);
-}
-
 int main(int argc, char **argv)
 {
 	totals.want_violation = argc == 2 && strcmp(argv[1], "--violation") == 0;
@@ -840,7 +678,9 @@ int main(int argc, char **argv)
 		die(err.text);
 	fill();
 	history();
-	a_reader_in_the_middle();
+	trap_close(&trap);
+	event = "a reader in the middle of a copy";
+	a_reader_in_the_middle(cut, BUDGET);
 	clean_all();
 	if (totals.want_violation) {
 		printf("FAILED: no violation was found\n0 passed, 1 failed\n");
