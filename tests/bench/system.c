@@ -35,7 +35,8 @@ void system_configure(const char *folder, const char *api_version, const char *k
 	BENCH_CHECK(f && m);
 	fprintf(f,
 		"apiVersion: reconciled.dev/v1alpha1\nkind: Controller\nmetadata: {name: web}\nspec:\n"
-		"  for: {apiVersion: %s, kind: %s}\n  reconciler: {exec: {command: [/bin/true]}}\n",
+		"  for: {apiVersion: %s, kind: %s}\n  resyncPeriod: 8760h\n  reconciler: {exec: {command: "
+		"[/bin/true]}}\n",
 		api_version, kind);
 	fprintf(m, "budgets: {cache: 4Gi}\n");
 	fclose(f);

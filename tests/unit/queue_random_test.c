@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #ifdef __SANITIZE_ADDRESS__
-enum { STEPS = 50000 };
+enum { STEPS = 100000 };
 #else
 enum { STEPS = 250000 };
 #endif
