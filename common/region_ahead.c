@@ -89,8 +89,10 @@ int region_ahead_start(struct region *r)
 	atomic_init(&a->ready, allocated);
 	pthread_mutex_init(&a->lock, NULL);
 	pthread_cond_init(&a->changed, NULL);
-	sigset_t all, before; /* signals are for the other threads */
+	sigset_t all,
+	    before; /* signals are for the other threads, but SIGBUS: of a file that was cut under it */
 	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	int rc = pthread_create(&a->thread, NULL, work, a);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
