@@ -53,7 +53,7 @@ static void a_full_outbox(void)
 	rig.broker.hold = false;
 	fake_broker_restart(&rig.broker);
 	SAYS(120, fake_broker_count(&rig.broker, "secrets", "shop", last, NULL) >= 1);
-	SAYS(60, rig_cache_lacks("v1 Secret metadata", last));
+	SAYS(300, rig_cache_lacks("v1 Secret metadata", last));
 	for (int i = 0; i < 2 * N; i++) {
 		char name[16];
 		snprintf(name, sizeof name, "s%d", i);
