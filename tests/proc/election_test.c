@@ -27,8 +27,10 @@ static void host_make(int h)
 	    "retryPeriod: 500ms}\nbudgets: {queue: 16Mi, cache: 16Mi}\n",
 	    LEASE_S, RENEW_S);
 	/* recorder: both hosts on the same locks, so a refused one is a key that ran twice at once. */
-	stack_file(s, "run.sh", "#!/bin/sh\necho %c >>%s/runs-$RECONCILE_NAME\nexec ./recorder\n", 'a' + h,
-		   records);
+	stack_file(
+	    s, "run.sh",
+	    "#!/bin/sh\necho %c >>%s/runs-$RECONCILE_NAME\nASAN_OPTIONS=detect_leaks=0 exec ./recorder\n",
+	    'a' + h, records);
 	stack_program(s, "recorder");
 	stack_file(
 	    s, "recorder.yaml",
