@@ -1,4 +1,4 @@
-#include "region.h"
+#include "region_ahead.h"
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -184,4 +184,35 @@ Test(region, no_file_is_enoent_and_a_folder_is_refused)
 	cr_assert(mkdir(path, 0700) == 0);
 	cr_assert(region_write(path, &spec, &r, &state, NULL) < 0);
 	cr_assert(rmdir(path) == 0);
+}
+
+/* The file is longer than what the writer has: the thread was there before. */
+static bool is_ahead(const struct region *r, uint64_t bytes)
+{
+	struct stat st;
+	return fstat(r->fd, &st) == 0 && (uint64_t)st.st_size >= bytes;
+}
+
+Test(region, a_thread_allocates_ahead_of_the_writer_and_never_above_the_most)
+{
+	struct region r = writer(REGION_CREATED);
+	memcpy(r.at + REGION_PAGE, "hello", 6);
+	cr_assert(region_ahead_start(&r) == 0);
+	for (int i = 0; i < 10000 && !is_ahead(&r, spec.initial_size + REGION_AHEAD); i++)
+		usleep(1000);
+	cr_assert(is_ahead(&r, spec.initial_size + REGION_AHEAD), "nothing was allocated ahead");
+	cr_assert(region_header(&r)->allocated == spec.initial_size, "the writer did not ask for it");
+	for (uint64_t size = 1 << 20; size <= spec.max_size; size += 1 << 20) {
+		cr_assert(region_grow(&r, size) == 0);
+		cr_assert(region_header(&r)->allocated == size);
+		cr_assert(r.at[size - 1] == 0);
+		memset(r.at + size - REGION_PAGE, 7, REGION_PAGE);
+	}
+	cr_assert(region_grow(&r, spec.max_size + REGION_PAGE) == -EFBIG);
+	cr_assert(!is_ahead(&r, spec.max_size + 1));
+	cr_assert_str_eq(r.at + REGION_PAGE, "hello");
+	region_done(&r);
+	r = writer(REGION_RECOVERED);
+	cr_assert(r.at[spec.max_size - 1] == 7);
+	region_done(&r);
 }
