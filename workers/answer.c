@@ -5,22 +5,6 @@
 #include <ctype.h>
 #include <stdio.h>
 
-const char *answer_quote(struct span text, char buf[QUOTE_ROOM])
-{
-	size_t n = text_cut(text, QUOTE_MAX), at = 0;
-	buf[at++] = '"';
-	for (size_t i = 0; i < n; i++) {
-		unsigned char c = (unsigned char)text.at[i];
-		if (c < 0x20 || c == 0x7f)
-			at += (size_t)snprintf(buf + at, QUOTE_ROOM - at, "\\x%02x", c);
-		else
-			buf[at++] = (char)c;
-	}
-	buf[at++] = '"';
-	memcpy(buf + at, n < text.len ? "..." : "", n < text.len ? 4 : 1);
-	return buf;
-}
-
 /* What one answer is parsed with. */
 struct parse {
 	const struct answer_rules *rules;
@@ -39,7 +23,7 @@ static int refuse_unknown(struct parse *p, const struct json *object, const char
 	char quoted[QUOTE_ROOM], list[256] = "";
 	for (size_t i = 0; allowed[i]; i++)
 		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s", i ? ", " : "", allowed[i]);
-	return REFUSE(p, "%s: unknown field %s; allowed are %s", path, answer_quote(span_of(name), quoted),
+	return REFUSE(p, "%s: unknown field %s; allowed are %s", path, text_quote(span_of(name), quoted),
 		      list);
 }
 
@@ -332,7 +316,7 @@ static int expect_text(struct parse *p, const char *name, struct span value, con
 	if (json_string_is(value, wanted))
 		return 0;
 	char quoted[QUOTE_ROOM];
-	return REFUSE(p, "%s: must be \"%s\", not %s", name, wanted, answer_quote(value, quoted));
+	return REFUSE(p, "%s: must be \"%s\", not %s", name, wanted, text_quote(value, quoted));
 }
 
 /* A member that we decide on, as a tree. */
@@ -417,7 +401,7 @@ static int parse_top(struct parse *p, struct span text)
 		char quoted[QUOTE_ROOM];
 		if (m == MEMBER_COUNT)
 			return REFUSE(p, "unknown field %s at the top of the answer",
-				      answer_quote(key, quoted));
+				      text_quote(key, quoted));
 		if (seen[m])
 			return REFUSE(p, "%s: is there twice", member_names[m]);
 		seen[m] = true;
@@ -453,11 +437,11 @@ int answer_parse(struct span text, const struct answer_rules *rules, struct answ
 		return err_set(
 		    err, -EPROTO,
 		    "stdout is not the JSON of an answer (%s): %s; what is meant for people goes to stderr",
-		    why.text, answer_quote(text, quoted));
+		    why.text, text_quote(text, quoted));
 	if (json_type_of(text) != JSON_OBJECT)
 		return err_set(err, -EPROTO,
 			       "the answer is not a JSON object: %s; what is meant for people goes to stderr",
-			       answer_quote(text, quoted));
+			       text_quote(text, quoted));
 	/* The API server would refuse what it becomes part of, and that for ever. */
 	size_t valid = utf8_end(text);
 	if (valid < text.len)

@@ -80,8 +80,3 @@ bool answer_is_name(struct span name);
 
 /* Puts error, result and priority of the answer into r (OK without an error). */
 void answer_result(const struct answer *a, struct result *r);
-
-/* "\"at most 200 bytes\"..." with control bytes escaped: how a program's output is quoted in messages.
- * Returns buf. */
-enum { QUOTE_MAX = 200, QUOTE_ROOM = QUOTE_MAX * 4 + 8 };
-const char *answer_quote(struct span text, char buf[QUOTE_ROOM]);

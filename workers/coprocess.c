@@ -1,5 +1,5 @@
 #include "coprocess.h"
-#include "exec_cause.h"
+#include "hello.h"
 #include "json_scan.h"
 #include "log.h"
 #include "usage.h"
@@ -35,36 +35,11 @@ int coprocess_start(struct coprocess *k, struct jail *j, struct err *err)
 			      (const char *const *)env.at, err);
 	if (r < 0)
 		return r;
-	_cleanup_(free_ptr) char *hello =
-	    xasprintf("{\"kind\":\"Hello\",\"apiVersion\":\"reconciled.dev/"
-		      "v1\",\"controller\":\"%s\",\"capabilities\":[\"cancel\",\"read\"]}\n",
-		      k->controller->name);
-	say(k, hello);
+	hello_say(k->process, k->controller->name, "\"cancel\",\"read\"");
 	k->root = jail_init_pid(j);
 	k->state = COPROCESS_HELLO;
 	k->hello_end_ns = k->process->started_ns + k->controller->reconciler.startup_timeout_ns;
 	return 0;
-}
-
-/* The next whole line without its newline, as a span into process->from; absent: none. */
-static struct span peek_line(const struct coprocess *k)
-{
-	struct span unread = process_unread(k->process);
-	const char *end = unread.len ? memchr(unread.at, '\n', unread.len) : NULL;
-	return end ? (struct span){unread.at, (size_t)(end - unread.at)} : (struct span){NULL, 0};
-}
-
-static void drop_line(struct coprocess *k, struct span line)
-{
-	process_take(k->process, line.len + 1);
-}
-
-static bool is_blank(struct span line)
-{
-	for (size_t i = 0; i < line.len; i++)
-		if (!strchr(" \t\r", line.at[i]))
-			return false;
-	return true;
 }
 
 /* ---- before its Hello ---- */
@@ -83,62 +58,27 @@ static void fail(struct coprocess *k, int64_t now_ns, const char *fmt, ...)
 	process_stop(k->process, KILL_PROTOCOL, now_ns, 0);
 }
 
-static void hear_hello(struct coprocess *k, struct span line, int64_t now_ns)
+static void wait_hello(struct coprocess *k, int64_t now_ns)
 {
-	char quoted[QUOTE_ROOM];
-	answer_quote(line, quoted);
-	if (json_check(line, NULL) < 0 || json_type_of(line) != JSON_OBJECT ||
-	    !json_string_is(json_get(line, "kind"), "Hello")) {
-		fail(k, now_ns,
-		     "the reconciler's first line is not a Hello but %s; a script that reads one request and "
-		     "ends belongs under `exec:`, and what "
-		     "is meant for people goes to stderr",
-		     quoted);
+	struct hello expected = {.controller = k->controller,
+				 .given = k->given,
+				 .what = "reconciler",
+				 .command = k->controller->reconciler.command[0],
+				 .may_be_exec = true,
+				 .timeout_ns = k->controller->reconciler.startup_timeout_ns,
+				 .end_ns = k->hello_end_ns};
+	struct err why = {0};
+	int r = hello_hear(k->process, &expected, now_ns, &why);
+	if (r == 0)
+		return;
+	if (r < 0) {
+		fail(k, now_ns, "%s", why.text);
 		return;
 	}
-	if (!json_string_is(json_get(line, "apiVersion"), "reconciled.dev/v1")) {
-		fail(k, now_ns, "the reconciler's Hello has not apiVersion reconciled.dev/v1: %s", quoted);
-		return;
-	}
-	drop_line(k, line);
 	k->state = COPROCESS_READY;
 	k->ready_ns = now_ns;
 	log_info("reconciler is ready", LOG_S("controller", k->controller->name),
 		 LOG_I("startup_ms", (now_ns - k->process->started_ns) / NS_PER_MS));
-}
-
-static void wait_hello(struct coprocess *k, int64_t now_ns)
-{
-	struct process *p = k->process;
-	struct span line = peek_line(k);
-	const char *command = k->controller->reconciler.command[0];
-	if (p->state == PROCESS_ENDED && p->exec_error) {
-		char cause[700];
-		_cleanup_(environment_done) struct environment env = {0};
-		environment_build(&env, k->controller, NULL, k->given);
-		exec_cause(k->controller, environment_get(&env, "PATH"), p->exec_error, cause, sizeof(cause));
-		fail(k, now_ns, "%s", cause);
-	} else if (line.at && is_blank(line)) {
-		drop_line(k, line);
-	} else if (line.at) {
-		hear_hello(k, line, now_ns);
-	} else if (p->overflow) {
-		fail(k, now_ns,
-		     "the reconciler wrote more than %llu MiB without a newline instead of its Hello",
-		     (unsigned long long)(PROCESS_STDOUT_MAX >> 20));
-	} else if (p->state == PROCESS_ENDED) {
-		char said[64], quoted[QUOTE_ROOM];
-		struct span unread = process_unread(p);
-		bool words = unread.len > 0;
-		fail(k, now_ns,
-		     "%s ended before its Hello (%s)%s%s; a script that was written for exec belongs under "
-		     "`exec:`",
-		     command, ending_text(p->wait_status, said), words ? ", having said " : "",
-		     words ? answer_quote(unread, quoted) : "");
-	} else if (now_ns >= k->hello_end_ns) {
-		fail(k, now_ns, "%s sent no Hello within startupTimeout (%.3g s); was it written for exec?",
-		     command, (double)k->controller->reconciler.startup_timeout_ns / (double)NS_PER_S);
-	}
 }
 
 /* ---- requests ---- */
@@ -172,7 +112,7 @@ static void hear(struct coprocess *k, struct span line, int64_t now_ns)
 	if (!object) {
 		err_set(&k->bad, -EPROTO,
 			"stdout: a line that is no JSON object: %s; what is meant for people goes to stderr",
-			answer_quote(line, quoted));
+			text_quote(line, quoted));
 		refuse(k, now_ns);
 	} else if (read_is_one(line)) {
 		_cleanup_(buf_done) struct buf out = {0};
@@ -180,11 +120,11 @@ static void hear(struct coprocess *k, struct span line, int64_t now_ns)
 			refuse(k, now_ns);
 		else
 			process_send(k->process, buf_span(&out));
-		drop_line(k, line);
+		process_drop_line(k->process, line);
 	} else if (kind.at && !json_string_is(kind, "ReconcileResponse")) {
 		err_set(&k->bad, -EPROTO,
 			"stdout: a line whose kind is not ReconcileResponse, Get or List: %s",
-			answer_quote(line, quoted));
+			text_quote(line, quoted));
 		refuse(k, now_ns);
 	} else {
 		k->answer = line;
@@ -214,8 +154,8 @@ static void idle_step(struct coprocess *k, int64_t now_ns)
 {
 	struct span line;
 	char quoted[QUOTE_ROOM];
-	while ((line = peek_line(k)).at && is_blank(line))
-		drop_line(k, line);
+	while ((line = process_line(k->process)).at && text_is_blank(line))
+		process_drop_line(k->process, line);
 	struct span rest = process_unread(k->process);
 	bool ended = k->process->state == PROCESS_ENDED;
 	char said[64];
@@ -223,7 +163,7 @@ static void idle_step(struct coprocess *k, int64_t now_ns)
 	 * ever. */
 	if (rest.len && !k->requests) {
 		fail(k, now_ns, "the reconciler wrote to stdout after its Hello, before any request: %s",
-		     answer_quote(rest, quoted));
+		     text_quote(rest, quoted));
 	} else if (ended && !k->requests) {
 		fail(k, now_ns, "the reconciler ended after its Hello, before any request (%s)",
 		     ending_text(k->process->wait_status, said));
@@ -236,7 +176,7 @@ static void idle_step(struct coprocess *k, int64_t now_ns)
 	} else if (rest.len) {
 		log_warning("reconciler wrote to stdout outside of a request; it is started again",
 			    LOG_S("controller", k->controller->name),
-			    LOG_S("said", answer_quote(rest, quoted)));
+			    LOG_S("said", text_quote(rest, quoted)));
 		process_stop(k->process, KILL_PROTOCOL, now_ns, 0);
 		k->state = COPROCESS_FAILED;
 	}
@@ -248,14 +188,14 @@ static void hear_lines(struct coprocess *k, int64_t now_ns)
 	struct span line = {NULL, 0};
 	k->reads->live_done = false;
 	for (int i = 0; i < LINES_PER_STEP && !k->reads->live_done; i++) {
-		if (k->answered || k->process->killed != KILL_NONE || !(line = peek_line(k)).at)
+		if (k->answered || k->process->killed != KILL_NONE || !(line = process_line(k->process)).at)
 			break;
-		if (is_blank(line))
-			drop_line(k, line);
+		if (text_is_blank(line))
+			process_drop_line(k->process, line);
 		else
 			hear(k, line, now_ns);
 	}
-	k->more = !k->answered && k->process->killed == KILL_NONE && peek_line(k).at;
+	k->more = !k->answered && k->process->killed == KILL_NONE && process_line(k->process).at;
 }
 
 void coprocess_step(struct coprocess *k, int64_t now_ns)
@@ -309,7 +249,7 @@ static void add_hint(struct coprocess *k, struct result *r)
 	if (k->mute)
 		result_add(r, "; ", span_of("it had closed its stdout"));
 	else if (unread.len && !memchr(unread.at, '\n', unread.len))
-		result_add(r, "; it wrote, without a newline: ", span_of(answer_quote(unread, quoted)));
+		result_add(r, "; it wrote, without a newline: ", span_of(text_quote(unread, quoted)));
 }
 
 /* It ended, or was killed, in the middle of a request. */
@@ -369,7 +309,7 @@ bool coprocess_finish(struct coprocess *k, const struct answer_rules *rules, str
 		k->state = COPROCESS_FAILED;
 		return false;
 	}
-	drop_line(k, k->answer);
+	process_drop_line(k->process, k->answer);
 	k->answered = false;
 	answer_result(answer, r);
 	if (k->process->state == PROCESS_ENDED) {

@@ -31,7 +31,7 @@ static void exec_failed(const struct config_controller *c, const struct environm
 			struct result *r)
 {
 	char cause[MESSAGE_MAX];
-	exec_cause(c, environment_get(env, "PATH"), error, cause, sizeof(cause));
+	exec_cause(c, c->reconciler.command[0], environment_get(env, "PATH"), error, cause, sizeof(cause));
 	result_set(r, WIRE_OUTCOME_EXEC_FAILED, "ExecFailed", "%s", cause);
 }
 

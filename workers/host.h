@@ -4,6 +4,7 @@
 #include "coprocess.h"
 #include "credentials.h"
 #include "events.h"
+#include "hidden.h"
 #include "lead.h"
 #include "link.h"
 #include "program.h"

@@ -3,16 +3,6 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-size_t text_cut(struct span text, size_t max)
-{
-	if (text.len <= max)
-		return text.len;
-	size_t n = max;
-	while (n && ((unsigned char)text.at[n] & 0xc0) == 0x80)
-		n--;
-	return n;
-}
-
 static void put_text(char *to, size_t max, const char *text)
 {
 	struct span s = span_of(text);
@@ -56,28 +46,6 @@ void result_add(struct result *r, const char *before, struct span text)
 		skip++;
 	memcpy(r->message + len, text.at + skip, text.len - skip);
 	r->message[len + text.len - skip] = 0;
-}
-
-const char *signal_text(int sig, char buf[24])
-{
-	const char *name = sigabbrev_np(sig);
-	if (name)
-		snprintf(buf, 24, "SIG%s", name);
-	else
-		snprintf(buf, 24, "signal %d", sig);
-	return buf;
-}
-
-const char *ending_text(int wait_status, char buf[64])
-{
-	if (WIFSIGNALED(wait_status)) {
-		char name[24];
-		snprintf(buf, 64, "%s%s", signal_text(WTERMSIG(wait_status), name),
-			 WCOREDUMP(wait_status) ? " (core dumped)" : "");
-	} else {
-		snprintf(buf, 64, "exit status %d", WEXITSTATUS(wait_status));
-	}
-	return buf;
 }
 
 /* The exit statuses that mean something; any other is Transient. 129 to 192 are what a shell says of a child

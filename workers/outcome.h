@@ -1,7 +1,7 @@
 /* How an attempt ended, and what that means for its key: the table of exit statuses of
  * docs/reconciler-protocol.md. Pure. */
 #pragma once
-#include "base.h"
+#include "process.h"
 #include "wire.h"
 
 enum { REASON_MAX = 128, MESSAGE_MAX = 1024 }; /* bytes; the limits of DONE in wire.def */
@@ -29,26 +29,6 @@ void result_set(struct result *r, enum wire_outcome outcome, const char *reason,
  * most. */
 void result_add(struct result *r, const char *before, struct span text);
 
-/* Why the host had the processes of an attempt killed. */
-enum kill_cause {
-	KILL_NONE,
-	KILL_DEADLINE, /* reconciliationTimeout */
-	KILL_MEMORY,   /* above maxMemory */
-	KILL_PROTOCOL, /* said what the protocol does not know, or too much of it */
-	KILL_LEASE,    /* the lease is no longer ours: there is nothing to report */
-	KILL_DRAIN,    /* the worker ends */
-	KILL_LEAD,     /* this host no longer leads */
-};
-
-struct ending {
-	int wait_status; /* as waitpid gives it */
-	enum kill_cause killed;
-	bool memory_evidence; /* the kernel killed somebody for want of memory meanwhile */
-	bool near_limit;      /* its peak came near maxMemory, where allocations fail */
-	int64_t timeout_ns;   /* reconciliationTimeout, for the message */
-	int64_t limit_cpu_ns; /* limits.cpu, for the message */
-};
-
 /* What the exit of the program says before its answer is looked at: `r` is OK for status 0, else outcome,
  * reason and a first message ("exit status 3", "killed by SIGSEGV"). */
 void outcome_of_ending(const struct ending *e, struct result *r);
@@ -58,11 +38,3 @@ bool outcome_reads_answer(enum wire_outcome outcome);
 /* 65, 75 and 78 stand for an error whose status, conditions and events are written even if the answer has no
  * `error`. */
 bool outcome_is_exit_code_error(int wait_status);
-
-/* "exit status 3", "SIGSEGV", "SIGKILL"; buf of 64 bytes. Returns buf. */
-const char *ending_text(int wait_status, char buf[64]);
-/* "SIGSEGV"; "signal 40" for one without a name; buf of 24 bytes. */
-const char *signal_text(int sig, char buf[24]);
-
-/* Cuts text at max bytes, not in the middle of a UTF-8 character. Returns the length. */
-size_t text_cut(struct span text, size_t max);

@@ -71,7 +71,7 @@ static int parse(struct span line, const char *uid, struct read *q, struct err *
 		} else if (!json_string_is(key, "kind")) {
 			char quoted[QUOTE_ROOM];
 			return err_set(err, -EPROTO, "%s: unknown or wrong field %s",
-				       q->list ? "List" : "Get", answer_quote(key, quoted));
+				       q->list ? "List" : "Get", text_quote(key, quoted));
 		}
 	}
 	const char *what = q->list ? "List" : "Get";

@@ -1,6 +1,5 @@
 /* Bringing up what a key needs: the jail, and in it the coprocess. */
 #include "host.h"
-#include <libgen.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -8,88 +7,11 @@
 #define BACKOFF_MAX_NS (60 * NS_PER_S)
 #define STEADY_NS      (10 * NS_PER_S) /* one that has lived so long after its Hello, or has answered, did start */
 
-/* ---- what the jail hides ---- */
-
-struct paths {
-	const char *at[48]; /* our own folders, a list of kubeconfigs, and what one of them names */
-	char *owned[48];
-	size_t count;
-};
-
-static void paths_done(struct paths *p)
-{
-	for (size_t i = 0; i < p->count; i++)
-		free(p->owned[i]);
-}
-
-static bool in_list(char **list, const char *path)
-{
-	for (; list && *list; list++)
-		if (strcmp(*list, path) == 0)
-			return true;
-	return false;
-}
-
-/* What is not there needs no mask; what is shown by name stays shown: who wrote that decided so. */
-static void hide(struct paths *p, const struct host *h, const char *path)
-{
-	const struct config_controller *c = h->controller;
-	char *real = path ? realpath(path, NULL) : NULL;
-	if (!real)
-		return;
-	bool known = strcmp(real, c->folder) == 0 || in_list(c->reconciler.read_only_paths, real) ||
-		     in_list(c->reconciler.read_write_paths, real) || in_list(h->credentials.paths, real);
-	for (size_t i = 0; i < p->count; i++)
-		known |= strcmp(p->at[i], real) == 0;
-	if (known || p->count + 1 == ARRAY_SIZE(p->at)) {
-		free(real);
-		return;
-	}
-	p->at[p->count] = p->owned[p->count] = real;
-	p->at[++p->count] = NULL;
-}
-
-/* The folder of a file with a secret. Of a folder directly below / only the file is hidden: /etc must stay.
- * -EINVAL: it lies where the program may look. */
-static int hide_secret(struct paths *p, const struct host *h, const char *file, struct err *err)
-{
-	const char *slash = file ? strrchr(file, '/') : NULL;
-	_cleanup_(free_ptr) char *real = slash ? realpath(file, NULL) : NULL;
-	_cleanup_(free_ptr) char *named =
-	    slash ? span_dup((struct span){file, (size_t)(slash - file)}) : NULL;
-	if (!real || in_list(h->credentials.paths, named)) /* its folder is shown */
-		return 0;
-	_cleanup_(free_ptr) char *copy = xstrdup(real);
-	const char *folder = dirname(copy);
-	if (strcmp(folder, h->controller->folder) == 0)
-		return err_set(err, -EINVAL,
-			       "%s lies in the folder of the controller file, which the reconciler sees; "
-			       "move it to another folder",
-			       file);
-	hide(p, h, strchr(folder + 1, '/') ? folder : real);
-	return 0;
-}
-
-static int hidden_paths(const struct host *h, struct paths *p, struct err *err)
-{
-	const struct kubeconfig *k = &h->kubeconfig;
-	const char *secrets[] = {k->cert_file, k->key_file, k->token_file};
-	hide(p, h, h->program->runtime_dir);
-	hide(p, h, h->program->region_dir);
-	hide(p, h, "/etc/reconciled");
-	int r = 0;
-	for (char **file = k->files; file && *file && r == 0; file++)
-		r = hide_secret(p, h, *file, err);
-	for (size_t i = 0; i < ARRAY_SIZE(secrets) && r == 0; i++)
-		r = hide_secret(p, h, secrets[i], err);
-	return r;
-}
-
 static int start_jail(struct host *h, struct err *err)
 {
 	const struct config_reconciler *r = &h->controller->reconciler;
-	_cleanup_(paths_done) struct paths hidden = {0};
-	int e = hidden_paths(h, &hidden, err);
+	_cleanup_(hidden_done) struct hidden hidden = {0};
+	int e = hidden_find(&hidden, h->controller, h->program, &h->kubeconfig, h->credentials.paths, err);
 	if (e < 0)
 		return e;
 	struct jail_options o = {
@@ -269,6 +191,32 @@ bool start_reload(struct host *h)
 	return true;
 }
 
+/* ---- what the program says beside its answers ---- */
+
+static void told_line(const struct process *p, struct span line)
+{
+	if (!*p->key) /* a coprocess between two requests */
+		log_info("reconciler", LOG_S("controller", p->controller), LOG_SP("line", line));
+	else
+		log_info("reconciler", LOG_S("controller", p->controller), LOG_S("key", p->key),
+			 LOG_S("uid", p->uid), LOG_SP("line", line));
+}
+
+static void told_dropped(const struct process *p, uint64_t lines)
+{
+	log_warning("reconciler writes too many lines; some were dropped", LOG_S("controller", p->controller),
+		    LOG_S("key", p->key), LOG_S("uid", p->uid), LOG_I("lines", lines));
+}
+
+static void told_left(const struct process *p, unsigned count, const char *names)
+{
+	log_warning("processes outlived the reconciler's main process and were killed",
+		    LOG_S("controller", p->controller), LOG_S("key", p->key), LOG_S("uid", p->uid),
+		    LOG_I("count", count), LOG_S("names", names));
+}
+
+static const struct process_ops told = {told_line, told_dropped, told_left};
+
 static void on_notice(void *ctx _unused_, bool warning, const char *text)
 {
 	log_at(warning ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "credentials", LOG_S("reason", text));
@@ -282,7 +230,7 @@ int host_init(struct host *h, const struct program *p, const char *instance)
 	h->reports[REPORT_START].topic = "StartFailed";
 	h->reports[REPORT_CACHE].topic = "CacheNotReady";
 	h->controller_name = span_dup((struct span){instance, (size_t)(dot - instance)});
-	process_init(&h->process);
+	process_init(&h->process, &told, h);
 	if (config_load(p->config_dir, &h->config, &why) < 0) {
 		log_error("configuration cannot be read", LOG_S("cause", why.text));
 		return EXIT_CONFIG;

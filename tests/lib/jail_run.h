@@ -2,7 +2,7 @@
  * ordinary user. */
 #pragma once
 #include "check.h"
-#include "workers/jail_client.h"
+#include "jail_client.h"
 
 enum { ORDINARY_UID = 12345 }; /* nobody's; the user that the test goes on as, after root */
 

@@ -201,13 +201,13 @@ Test(answer, quotes_are_short_and_one_line)
 {
 	char long_text[1000], buf[QUOTE_ROOM];
 	memset(long_text, '\n', sizeof(long_text));
-	const char *q = answer_quote((struct span){long_text, sizeof(long_text)}, buf);
+	const char *q = text_quote((struct span){long_text, sizeof(long_text)}, buf);
 	cr_expect(strlen(q) < QUOTE_ROOM);
 	cr_expect(!strchr(q, '\n'));
 	memset(long_text, 'x', sizeof(long_text));
-	q = answer_quote((struct span){long_text, sizeof(long_text)}, buf);
+	q = text_quote((struct span){long_text, sizeof(long_text)}, buf);
 	cr_expect_eq(strlen(q), QUOTE_MAX + 5); /* "..." and quotes */
-	cr_expect_str_eq(answer_quote(span_of("a\tb"), buf), "\"a\\x09b\"");
+	cr_expect_str_eq(text_quote(span_of("a\tb"), buf), "\"a\\x09b\"");
 }
 
 Test(answer, big_numbers_survive)

@@ -246,7 +246,7 @@ static void explain(const char *command, const char *in, const char *path, int e
 {
 	char *argv[] = {(char *)(uintptr_t)command, NULL};
 	struct config_controller c = {.folder = (char *)(uintptr_t)in, .reconciler = {.command = argv}};
-	exec_cause(&c, path, error, ret, room);
+	exec_cause(&c, c.reconciler.command[0], path, error, ret, room);
 }
 
 static const char *cause(const char *name, const char *content, size_t len, mode_t mode, int error)

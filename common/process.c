@@ -1,28 +1,46 @@
 #include "process.h"
-#include "log.h"
 #include "usage.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { READ_STEP = 65536, READ_STEPS = 64 };
 
-void process_init(struct process *p)
+void process_init(struct process *p, const struct process_ops *ops, void *owner)
 {
-	*p = (struct process){.in = -1, .out = -1, .err = -1};
+	*p = (struct process){.in = -1, .out = -1, .err = -1, .ops = ops, .owner = owner};
 	lines_init(&p->lines, clock_boottime_ns());
 }
 
-static void log_line(void *ctx, struct span line)
+static void tell_line(void *ctx, struct span line)
 {
 	struct process *p = ctx;
-	if (!*p->key) /* a coprocess between two requests */
-		log_info("reconciler", LOG_S("controller", p->controller), LOG_SP("line", line));
+	p->ops->line(p, line);
+}
+
+const char *signal_text(int sig, char buf[24])
+{
+	const char *name = sigabbrev_np(sig);
+	if (name)
+		snprintf(buf, 24, "SIG%s", name);
 	else
-		log_info("reconciler", LOG_S("controller", p->controller), LOG_S("key", p->key),
-			 LOG_S("uid", p->uid), LOG_SP("line", line));
+		snprintf(buf, 24, "signal %d", sig);
+	return buf;
+}
+
+const char *ending_text(int wait_status, char buf[64])
+{
+	if (WIFSIGNALED(wait_status)) {
+		char name[24];
+		snprintf(buf, 64, "%s%s", signal_text(WTERMSIG(wait_status), name),
+			 WCOREDUMP(wait_status) ? " (core dumped)" : "");
+	} else {
+		snprintf(buf, 64, "exit status %d", WEXITSTATUS(wait_status));
+	}
+	return buf;
 }
 
 /* A pipe whose end `ours` (0 reads, 1 writes) is non-blocking. A program may open /dev/stderr again under the
@@ -62,7 +80,7 @@ int process_start(struct process *p, struct jail *j, const char *const *argv, co
 	if (r == 0)
 		r = make_pipe(0, &p->err, &theirs[2]);
 	if (r < 0)
-		err_set(err, r, "pipes for the reconciler: %s", strerror(-r));
+		err_set(err, r, "pipes for the program: %s", strerror(-r));
 	else
 		r = jail_spawn(j, argv, env, theirs, err);
 	for (size_t i = 0; i < ARRAY_SIZE(theirs); i++)
@@ -83,7 +101,8 @@ void process_done(struct process *p)
 	buf_done(&p->to);
 	buf_done(&p->from);
 	lines_next(&p->lines);
-	*p = (struct process){.in = -1, .out = -1, .err = -1, .lines = p->lines};
+	*p = (struct process){
+	    .in = -1, .out = -1, .err = -1, .ops = p->ops, .owner = p->owner, .lines = p->lines};
 }
 
 void process_send(struct process *p, struct span bytes)
@@ -161,7 +180,7 @@ static void take_out(struct process *p, struct span bytes)
 
 static void take_err(struct process *p, struct span bytes)
 {
-	lines_feed(&p->lines, bytes, clock_boottime_ns(), log_line, p);
+	lines_feed(&p->lines, bytes, clock_boottime_ns(), tell_line, p);
 }
 
 void process_io(struct process *p)
@@ -180,9 +199,7 @@ void process_io(struct process *p)
 	p->overflow = overflow;
 	uint64_t dropped = lines_dropped(&p->lines, clock_boottime_ns());
 	if (dropped)
-		log_warning("reconciler writes too many lines; some were dropped",
-			    LOG_S("controller", p->controller), LOG_S("key", p->key), LOG_S("uid", p->uid),
-			    LOG_I("lines", dropped));
+		p->ops->dropped(p, dropped);
 }
 
 struct span process_unread(const struct process *p)
@@ -196,13 +213,25 @@ void process_take(struct process *p, size_t bytes)
 	p->from_taken += MIN(bytes, p->from.len - p->from_taken);
 }
 
+struct span process_line(const struct process *p)
+{
+	struct span unread = process_unread(p);
+	const char *end = unread.len ? memchr(unread.at, '\n', unread.len) : NULL;
+	return end ? (struct span){unread.at, (size_t)(end - unread.at)} : (struct span){NULL, 0};
+}
+
+void process_drop_line(struct process *p, struct span line)
+{
+	process_take(p, line.len + 1);
+}
+
 static void end(struct process *p)
 {
 	p->state = PROCESS_ENDED;
 	p->ended_ns = clock_boottime_ns();
 	close_fd(&p->in);
 	process_io(p); /* what is left in the pipes */
-	lines_flush(&p->lines, p->ended_ns, log_line, p);
+	lines_flush(&p->lines, p->ended_ns, tell_line, p);
 	close_fd(&p->out);
 	close_fd(&p->err);
 }
@@ -225,9 +254,7 @@ void process_event(struct process *p, const struct jail_event *e)
 		p->usage = e->usage;
 		end(p);
 		if (e->left && p->killed == KILL_NONE)
-			log_warning("processes outlived the reconciler's main process and were killed",
-				    LOG_S("controller", p->controller), LOG_S("key", p->key),
-				    LOG_S("uid", p->uid), LOG_I("count", e->left), LOG_S("names", e->text));
+			p->ops->left(p, e->left, e->text);
 		break;
 	case JAIL_EVENT_GONE:
 		p->wait_status = SIGKILL; /* as a wait status: ended by SIGKILL */

@@ -4,4 +4,5 @@
 
 /* error: the positive errno of the exec. The command is looked for as the jail does: in path when it has no
  * slash, else from the controller's folder. */
-void exec_cause(const struct config_controller *c, const char *path, int error, char *ret, size_t room);
+void exec_cause(const struct config_controller *c, const char *command, const char *path, int error,
+		char *ret, size_t room);

@@ -40,3 +40,14 @@ void lines_forget(struct lines *l);
 const char *lines_last(const struct lines *l);
 /* The last lines, oldest first, joined by " | ". */
 void lines_tail(const struct lines *l, struct buf *out);
+
+/* ---- quoting it ---- */
+
+/* Cuts text at max bytes, not in the middle of a UTF-8 character. Returns the length. */
+size_t text_cut(struct span text, size_t max);
+/* Nothing but spaces, tabs and carriage returns. */
+bool text_is_blank(struct span line);
+/* "\"at most 200 bytes\"..." with control bytes escaped: how a program's output is quoted in messages.
+ * Returns buf. */
+enum { QUOTE_MAX = 200, QUOTE_ROOM = QUOTE_MAX * 4 + 8 };
+const char *text_quote(struct span text, char buf[QUOTE_ROOM]);

@@ -114,9 +114,9 @@ static bool is_hidden(const char *file, const struct config_controller *c)
 	return false;
 }
 
-void exec_cause(const struct config_controller *c, const char *path, int error, char *ret, size_t room)
+void exec_cause(const struct config_controller *c, const char *command, const char *path, int error,
+		char *ret, size_t room)
 {
-	const char *command = c->reconciler.command[0];
 	_cleanup_(free_ptr) char *file = find(command, c->folder, path);
 	struct stat st;
 	if (!file)

@@ -1,4 +1,4 @@
-/* A jail as the host sees it: start one, run programs in it one after another, end it.
+/* A jail as the one sees it who starts it: start one, run programs in it one after another, end it.
  *
  * The program `reconciled-jail` beside our own does the work; this side only speaks with it (jail.h). Nothing
  * here forks: it is posix_spawn throughout, so a process that uses nng may call it. One thread per jail, and
@@ -37,8 +37,15 @@ struct jail;
  * set up, as which user, and what to do: -EINVAL wrong options, -EPERM the jail refused, -ETIMEDOUT, -ENOENT
  * the program is missing, -EPIPE it died. */
 int jail_start(const struct jail_options *o, struct jail **ret, struct err *err);
+/* The same for one who must not wait. jail_launch spawns it; then jail_ready, whenever jail_fd() is readable, until it is 1, or
+ * negative as above: free it then. It is -ETIMEDOUT from jail_start_end_ns() on. */
+int jail_launch(const struct jail_options *o, struct jail **ret, struct err *err);
+int jail_ready(struct jail *j, struct err *err);
+int64_t jail_start_end_ns(const struct jail *j); /* CLOCK_BOOTTIME */
 /* Ends the jail with everything in it, waits for that (5 s at most) and reaps the launcher. Accepts NULL. */
 void jail_free(struct jail *j);
+/* The same without waiting until what is in it has ended: it does so soon. */
+void jail_leave(struct jail *j);
 
 int jail_fd(const struct jail *j);	   /* poll for POLLIN, then jail_next() until it returns 0 */
 pid_t jail_init_pid(const struct jail *j); /* with the start time, what HELLO names */

@@ -13,7 +13,12 @@
 enum { ARGS_MAX = 512, FREE_WAIT_MS = 5000 };
 #define START_TIMEOUT_NS (10 * NS_PER_S)
 
+enum stage { JAIL_LAUNCHED, JAIL_GETTING_READY, JAIL_STANDS };
+
 struct jail {
+	enum stage stage;
+	int64_t start_end_ns;
+	int start_error; /* of reading init's start time */
 	int sock, pidfd;
 	pid_t launcher, init;
 	uint64_t init_start;
@@ -151,58 +156,53 @@ static int launch(struct jail *j, struct args *a, int theirs, struct err *err)
 	return 0;
 }
 
-/* Waits for the next message until the deadline. */
-static int await(struct jail *j, int64_t deadline, int fds[JAIL_FDS], struct err *err)
+/* One message of a jail that starts: 1, 0 there is none yet. */
+static int hear(struct jail *j, int fds[JAIL_FDS], struct err *err)
 {
-	struct pollfd p = {j->sock, POLLIN, 0};
-	int r;
-	do {
-		int64_t left = (deadline - clock_boottime_ns()) / NS_PER_MS;
-		r = left > 0 ? poll(&p, 1, (int)MIN(left + 1, 60000)) : 0;
-	} while (r < 0 && errno == EINTR);
-	if (r <= 0)
+	ssize_t n = jail_msg_recv(j->sock, &j->msg, fds, MSG_DONTWAIT);
+	if (n == -EAGAIN && clock_boottime_ns() < j->start_end_ns)
+		return 0;
+	if (n == -EAGAIN)
 		return err_set(
 		    err, -ETIMEDOUT,
 		    "jail: not ready in time; is the machine overloaded, or a file system in its way "
 		    "not answering?");
-	ssize_t n = jail_msg_recv(j->sock, &j->msg, fds, MSG_DONTWAIT);
 	if (n < 0)
 		return err_set(err, (int)n,
 			       "jail: it ended before it was ready (%s); its last words may stand in the log",
 			       strerror((int)-n));
 	if (j->msg.type == JAIL_FAILED)
 		return err_set(err, -EPERM, "jail: %.*s", (int)n, j->msg.text);
-	return 0;
+	return 1;
 }
 
-static int await_ready(struct jail *j, int64_t deadline, struct err *err)
+static int hear_init(struct jail *j, const int fds[JAIL_FDS], struct err *err)
 {
-	int fds[JAIL_FDS];
-	int r = await(j, deadline, fds, err);
-	if (r < 0)
-		return r;
 	if (j->msg.type != JAIL_INIT || fds[0] < 0)
 		return err_set(err, -EPROTO, "jail: reconciled-jail is of another version");
 	j->pidfd = fds[0];
 	j->init = j->msg.value;
-	r = process_start_time(j->init, &j->init_start);
-	/* Init may have died at once: then its own reason is better than "no such process". */
-	int q = await(j, deadline, fds, err);
-	if (q < 0)
-		return q;
+	/* Init may have died at once: then its own reason, which follows, is better than "no such process". */
+	j->start_error = process_start_time(j->init, &j->init_start);
+	j->stage = JAIL_GETTING_READY;
+	return 0;
+}
+
+static int hear_ready(struct jail *j, int fds[JAIL_FDS], struct err *err)
+{
 	for (int i = 0; i < JAIL_FDS; i++)
 		close_fd(&fds[i]);
 	if (j->msg.type != JAIL_READY)
 		return err_set(err, -EPROTO, "jail: reconciled-jail is of another version");
-	if (r < 0)
-		return err_set(err, r, "jail: start time of process %d: %s", j->init, strerror(-r));
+	if (j->start_error < 0)
+		return err_set(err, j->start_error, "jail: start time of process %d: %s", j->init,
+			       strerror(-j->start_error));
+	j->stage = JAIL_STANDS;
 	return 0;
 }
 
-int jail_start(const struct jail_options *o, struct jail **ret, struct err *err)
+int jail_launch(const struct jail_options *o, struct jail **ret, struct err *err)
 {
-	int64_t deadline =
-	    clock_boottime_ns() + (o->start_timeout_ns ? o->start_timeout_ns : START_TIMEOUT_NS);
 	_cleanup_(args_done) struct args args = {0};
 	int pair[2], r = options_to_args(o, &args, err);
 	if (r < 0)
@@ -210,12 +210,12 @@ int jail_start(const struct jail_options *o, struct jail **ret, struct err *err)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(err, -errno, "jail: control socket: %s", strerror(errno));
 	struct jail *j = xcalloc(1, sizeof *j);
+	j->start_end_ns =
+	    clock_boottime_ns() + (o->start_timeout_ns ? o->start_timeout_ns : START_TIMEOUT_NS);
 	j->sock = pair[0];
 	j->pidfd = -1;
 	r = launch(j, &args, pair[1], err);
 	close(pair[1]); /* or the jail's end would give no EOF */
-	if (r == 0)
-		r = await_ready(j, deadline, err);
 	if (r < 0) {
 		jail_free(j);
 		return r;
@@ -224,22 +224,74 @@ int jail_start(const struct jail_options *o, struct jail **ret, struct err *err)
 	return 0;
 }
 
-void jail_free(struct jail *j)
+int jail_ready(struct jail *j, struct err *err)
 {
-	if (!j)
-		return;
-	close(j->sock); /* init ends by itself; the launcher's death takes it along where it would not */
+	int fds[JAIL_FDS], r = 1;
+	while (j->stage != JAIL_STANDS && r > 0) {
+		r = hear(j, fds, err);
+		if (r > 0) {
+			int e = j->stage == JAIL_LAUNCHED ? hear_init(j, fds, err) : hear_ready(j, fds, err);
+			r = e < 0 ? e : 1;
+		}
+	}
+	return r;
+}
+
+int64_t jail_start_end_ns(const struct jail *j)
+{
+	return j->start_end_ns;
+}
+
+int jail_start(const struct jail_options *o, struct jail **ret, struct err *err)
+{
+	struct jail *j;
+	int r = jail_launch(o, &j, err);
+	if (r < 0)
+		return r;
+	while ((r = jail_ready(j, err)) == 0) {
+		struct pollfd p = {j->sock, POLLIN, 0};
+		int64_t left = (j->start_end_ns - clock_boottime_ns()) / NS_PER_MS;
+		poll(&p, 1, left < 0 ? 0 : (int)MIN(left + 1, INT64_C(60000)));
+	}
+	if (r < 0) {
+		jail_free(j);
+		return r;
+	}
+	*ret = j;
+	return 0;
+}
+
+/* Init ends by itself; the launcher's death takes it along where it would not. */
+static void end(struct jail *j)
+{
+	close(j->sock);
 	if (j->launcher > 0) {
 		kill(j->launcher, SIGKILL);
 		while (waitpid(j->launcher, NULL, 0) < 0 && errno == EINTR)
 			;
 	}
+}
+
+void jail_free(struct jail *j)
+{
+	if (!j)
+		return;
+	end(j);
 	if (j->pidfd >= 0) {
 		struct pollfd p = {j->pidfd, POLLIN, 0};
 		while (poll(&p, 1, FREE_WAIT_MS) < 0 && errno == EINTR)
 			;
 		close(j->pidfd);
 	}
+	free(j);
+}
+
+void jail_leave(struct jail *j)
+{
+	if (!j)
+		return;
+	end(j);
+	close_fd(&j->pidfd);
 	free(j);
 }
 

@@ -1,8 +1,41 @@
 #include "lines.h"
-#include "outcome.h"
 #include <stdio.h>
 
 #define LINE_NS (NS_PER_S / LINES_PER_SECOND)
+
+size_t text_cut(struct span text, size_t max)
+{
+	if (text.len <= max)
+		return text.len;
+	size_t n = max;
+	while (n && ((unsigned char)text.at[n] & 0xc0) == 0x80)
+		n--;
+	return n;
+}
+
+bool text_is_blank(struct span line)
+{
+	for (size_t i = 0; i < line.len; i++)
+		if (!strchr(" \t\r", line.at[i]))
+			return false;
+	return true;
+}
+
+const char *text_quote(struct span text, char buf[QUOTE_ROOM])
+{
+	size_t n = text_cut(text, QUOTE_MAX), at = 0;
+	buf[at++] = '"';
+	for (size_t i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)text.at[i];
+		if (c < 0x20 || c == 0x7f)
+			at += (size_t)snprintf(buf + at, QUOTE_ROOM - at, "\\x%02x", c);
+		else
+			buf[at++] = (char)c;
+	}
+	buf[at++] = '"';
+	memcpy(buf + at, n < text.len ? "..." : "", n < text.len ? 4 : 1);
+	return buf;
+}
 
 void lines_init(struct lines *l, int64_t now_ns)
 {
