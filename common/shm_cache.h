@@ -72,11 +72,12 @@ struct cache_table {
 };
 enum cache_scope { CACHE_SCOPE_UNKNOWN, CACHE_SCOPE_CLUSTER, CACHE_SCOPE_NAMESPACED };
 
-/* sweep: all keys of this controller are still to be enqueued (0: no). Cleared when the broker has
+/* sweep: all keys of this controller are still to be enqueued. CACHE_SWEEP_NONE again when the broker has
  * acknowledged the last one. */
+enum { CACHE_SWEEP_NONE, CACHE_SWEEP_ALL, CACHE_SWEEP_PACED /* only so many a second: of a storm */ };
 struct cache_controller {
-	char name[64]; /* empty: free */
-	_Atomic uint32_t sweep;
+	char name[64];		/* empty: free */
+	_Atomic uint32_t sweep; /* CACHE_SWEEP_... */
 	uint32_t digest; /* folded, of the file that was swept last: another one is another reconciler */
 };
 

@@ -121,8 +121,18 @@ static void outbox_added(struct watcher *w, struct broker_batch *b, int64_t acce
 void controller_want_sweep(struct controller *c, uint32_t cause)
 {
 	c->sweep.cause = cause;
-	atomic_store_explicit(&c->shared->sweep, 1, memory_order_release);
+	atomic_store_explicit(&c->shared->sweep, CACHE_SWEEP_ALL, memory_order_release);
 	c->sweep.again = true;
+}
+
+void controller_want_paced_sweep(struct controller *c)
+{
+	/* One that is not paced comes first, and both are one if this watcher dies before. */
+	if (atomic_load(&c->shared->sweep) == CACHE_SWEEP_NONE) {
+		c->sweep.cause = WIRE_CAUSE_SWEEP;
+		atomic_store_explicit(&c->shared->sweep, CACHE_SWEEP_PACED, memory_order_release);
+	}
+	c->sweep.again_paced = true;
 }
 
 bool controller_listed(const struct controller *c)
@@ -148,21 +158,23 @@ static bool has_nothing(const struct watcher *w, const struct sub *s)
 		store_table_entry(w->store, s->primary->table)->scope == CACHE_SCOPE_UNKNOWN);
 }
 
-/* The next keys of the controller, up to a batch, or as far as one go looks. */
-static void collect(struct watcher *w, struct controller *c, struct keys *out)
+/* The next keys of the controller, up to a batch or about max, or as far as one go looks. */
+static void collect(struct watcher *w, struct controller *c, size_t max, struct keys *out)
 {
 	struct store_view v;
 	struct object o;
 	struct span json;
-	for (uint32_t looked = 0; c->sweep.sub < c->n_subs && looked < SWEEP_SLOTS; looked++) {
+	for (uint32_t i = 0; c->sweep.sub < c->n_subs && out->count < max && i < SWEEP_SLOTS; i++) {
 		struct sub *s = &c->subs[c->sweep.sub];
-		if (has_nothing(w, s) || c->sweep.slot >= store_slots(w->store)) {
+		uint32_t slots = store_slots(w->store);
+		if (has_nothing(w, s) || c->sweep.looked >= slots) {
 			c->sweep.sub++;
-			c->sweep.slot = 0;
+			c->sweep.looked = 0;
 			continue;
 		}
+		uint32_t slot = (uint32_t)(((uint64_t)c->sweep.first + c->sweep.looked) % slots);
 		buf_reset(&w->text_before);
-		if (store_at(w->store, c->sweep.slot, &v) && v.table == s->informer->table &&
+		if (store_at(w->store, slot, &v) && v.table == s->informer->table &&
 		    store_json(w->store, v.slot, &json) == 0 &&
 		    object_read(json, &w->text_before, &o, NULL) == 0) {
 			size_t before = out->count;
@@ -173,8 +185,14 @@ static void collect(struct watcher *w, struct controller *c, struct keys *out)
 				return;
 			}
 		}
-		c->sweep.slot++;
+		c->sweep.looked++;
 	}
+}
+
+/* Keys that went in vain are not remembered: another round like this one. */
+static void not_stored(struct controller *c)
+{
+	*(c->sweep.paced ? &c->sweep.again_paced : &c->sweep.again) = true;
 }
 
 static int send_sweep(struct watcher *w, struct controller *c, struct broker_batch *b)
@@ -191,22 +209,44 @@ static int send_sweep(struct watcher *w, struct controller *c, struct broker_bat
 
 static void sweep_restart(struct controller *c)
 {
-	c->sweep.sub = 0;
-	c->sweep.slot = 0;
-	c->sweep.again = false;
-	c->sweep.active = true;
+	struct sweep *s = &c->sweep;
+	s->paced = atomic_load(&c->shared->sweep) == CACHE_SWEEP_PACED;
+	s->sub = 0;
+	s->looked = 0;
+	/* A paced round takes its time: watchers that end before it does should not leave the same keys out each time. */
+	s->first = s->paced ? (uint32_t)random_below(store_slots(c->watcher->store)) : 0;
+	s->again = s->again_paced = false;
+	s->active = true;
 }
 
-static bool sweep_step(struct watcher *w, struct controller *c)
+/* At the end of a round: is another one asked for? */
+static bool wants_another(struct controller *c)
+{
+	if (!c->sweep.again && c->sweep.again_paced)
+		atomic_store_explicit(&c->shared->sweep, CACHE_SWEEP_PACED, memory_order_release);
+	return c->sweep.again || c->sweep.again_paced;
+}
+
+/* How many keys may go now. */
+static size_t sweep_may(const struct controller *c, int64_t now_ns)
+{
+	return c->sweep.paced ? MIN(limit_has(&c->storm, c->config->storm_qps, now_ns), (uint32_t)BATCH)
+			      : BATCH;
+}
+
+static bool sweep_step(struct watcher *w, struct controller *c, int64_t now_ns)
 {
 	if (!c->sweep.active) {
 		sweep_restart(c);
-		log_info("sweep started", LOG_S("controller", c->config->name));
+		log_info("sweep started", LOG_S("controller", c->config->name),
+			 LOG_S("pace", c->sweep.paced ? "stormGuard" : "none"));
+	} else if (c->sweep.paced && c->sweep.again) {
+		sweep_restart(c); /* all are wanted at once now */
 	}
 	if (c->sweep.sub >= c->n_subs) {
 		if (c->sweep.in_flight)
 			return false;
-		if (c->sweep.again) {
+		if (wants_another(c)) {
 			sweep_restart(c);
 			return true;
 		}
@@ -214,21 +254,24 @@ static bool sweep_step(struct watcher *w, struct controller *c)
 			c->sweep.telling = true;
 		return false;
 	}
-	if (c->sweep.in_flight >= SWEEPS_IN_FLIGHT || !broker_may_add(w->broker))
+	size_t may = sweep_may(c, now_ns);
+	if (!may || c->sweep.in_flight >= SWEEPS_IN_FLIGHT || !broker_may_add(w->broker))
 		return false;
 	struct broker_batch *b = xcalloc(1, sizeof *b);
 	b->sweep = true;
 	snprintf(b->controller, sizeof b->controller, "%s", c->config->name);
-	collect(w, c, &b->keys);
+	collect(w, c, may, &b->keys);
 	if (!b->keys.count) {
 		batch_free(b);
 		return true;
 	}
 	if (send_sweep(w, c, b) < 0) {
-		c->sweep.again = true; /* these keys are not remembered */
+		not_stored(c);
 		batch_free(b);
 		return false;
 	}
+	if (c->sweep.paced)
+		limit_take(&c->storm, c->config->storm_qps, (uint32_t)b->keys.count, now_ns);
 	c->sweep.in_flight++;
 	return true;
 }
@@ -238,7 +281,7 @@ static void sweep_added(struct controller *c, struct broker_batch *b, int64_t ac
 	c->sweep.in_flight -= c->sweep.in_flight > 0; /* the controller may have gone and come back */
 	b->sent += accepted > 0 ? (size_t)MIN((uint64_t)accepted, b->keys.count - b->sent) : 0;
 	if (b->sent < b->keys.count)
-		c->sweep.again = true;
+		not_stored(c);
 }
 
 /* ---- what the broker tells ---- */
@@ -297,9 +340,9 @@ static void on_swept(void *ctx, struct span name, bool done)
 		return;
 	c->sweep.telling = false;
 	c->sweep.active = false;
-	if (!done || c->sweep.again)
+	if (!done || wants_another(c))
 		return;
-	atomic_store_explicit(&c->shared->sweep, 0, memory_order_release);
+	atomic_store_explicit(&c->shared->sweep, CACHE_SWEEP_NONE, memory_order_release);
 	log_info("sweep complete", LOG_S("controller", c->config->name));
 }
 
@@ -312,6 +355,18 @@ const struct broker_ops delivery_ops = {on_connected, on_ready, on_added, on_swe
 
 /* ---- the loop's part ---- */
 
+static void run_paced(struct watcher *w, struct controller *c, int64_t now_ns)
+{
+	while (broker_may_add(w->broker) && send_paced(w, c, now_ns))
+		;
+}
+
+static void run_sweep(struct watcher *w, struct controller *c, int64_t now_ns)
+{
+	while (may_sweep(c) && now_ns >= c->retry_at_ns && sweep_step(w, c, now_ns))
+		;
+}
+
 void delivery_run(struct watcher *w, int64_t now_ns)
 {
 	if (campaign_follows(w))
@@ -320,10 +375,13 @@ void delivery_run(struct watcher *w, int64_t now_ns)
 		;
 	for (size_t i = 0; i < w->n_controllers && broker_ready(w->broker); i++) {
 		struct controller *c = &w->controllers[i];
-		while (broker_may_add(w->broker) && send_paced(w, c, now_ns))
-			;
-		while (may_sweep(c) && now_ns >= c->retry_at_ns && sweep_step(w, c))
-			;
+		/* Of storms, those in the outbox and a sweep have turns. */
+		c->storm_turn = !c->storm_turn;
+		for (int turn = 0; turn < 2; turn++)
+			if (c->storm_turn == (turn == 0))
+				run_sweep(w, c, now_ns);
+			else
+				run_paced(w, c, now_ns);
 	}
 }
 
@@ -334,7 +392,8 @@ int64_t delivery_due_ns(const struct watcher *w)
 		const struct controller *c = &w->controllers[i];
 		if (c->retry_at_ns > w->acted_ns) /* what was due then has had its turn */
 			due = MIN(due, c->retry_at_ns);
-		int64_t paced = outbox_has_paced(w->outbox, c->index)
+		bool sweeps = c->sweep.active && c->sweep.paced && c->sweep.sub < c->n_subs;
+		int64_t paced = sweeps || outbox_has_paced(w->outbox, c->index)
 				    ? limit_due_ns(&c->storm, c->config->storm_qps)
 				    : INT64_MIN;
 		if (paced > w->acted_ns)

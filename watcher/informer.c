@@ -48,12 +48,17 @@ static void references(void *ctx, struct span namespace, struct span name, struc
 		refindex_each(s->references, namespace, name, add_slot, &r);
 }
 
+static uint32_t objects_of(const struct informer *i)
+{
+	return atomic_load(&store_table_entry(i->watcher->store, i->table)->objects);
+}
+
 static void everything(void *ctx, struct keys *out)
 {
 	const struct sub *s = ctx;
 	struct store *store = s->informer->watcher->store;
 	struct store_view v;
-	if (atomic_load(&store_table_entry(store, s->primary->table)->objects) > KEYS_MAX) {
+	if (objects_of(s->primary) > KEYS_MAX) {
 		out->all = true;
 		return;
 	}
@@ -100,13 +105,13 @@ static bool is_storm(struct sub *s, const struct object *o, const struct keys *k
 	if (!c->storm_warned_ns || now - c->storm_warned_ns >= STORM_WARN_NS) {
 		c->storm_warned_ns = now;
 		log_warning(keys->all ? "an event concerns very many keys: all of the controller are "
-					"enqueued, at low priority"
+					"enqueued, at low priority, so many a second"
 				      : "an event concerns very many keys: they are enqueued at low "
 					"priority, so many a second",
 			    LOG_S("controller", c->config->name), LOG_S("kind", s->cause_kind),
 			    LOG_SP("namespace", o->namespace), LOG_SP("name", o->name),
-			    LOG_I("keys", keys->count), LOG_I("limit", c->config->storm_keys),
-			    LOG_I("qps", c->config->storm_qps));
+			    LOG_I("keys", MAX(keys->count, (size_t)objects_of(s->primary))),
+			    LOG_I("limit", c->config->storm_keys), LOG_I("qps", c->config->storm_qps));
 	}
 	return true;
 }
@@ -140,7 +145,10 @@ static int put_keys(struct sub *s, const struct change *c, const struct keys *ke
 			continue;
 		if (must)
 			return -EAGAIN;
-		controller_want_sweep(s->controller, WIRE_CAUSE_SWEEP);
+		if (storm)
+			controller_want_paced_sweep(s->controller);
+		else
+			controller_want_sweep(s->controller, WIRE_CAUSE_SWEEP);
 	}
 	return 0;
 }
@@ -171,9 +179,10 @@ static int announce(struct informer *i, const struct change *c, struct err *err)
 		size_t from_after = keys->count;
 		mapping_keys(&s->mapping, c->before, &lookup, keys);
 		if (keys->all) {
-			if (keys->count)
-				(void)is_storm(s, c->after ? c->after : c->before, keys);
-			controller_want_sweep(s->controller, WIRE_CAUSE_SWEEP);
+			if (lookup.for_scope == CACHE_SCOPE_UNKNOWN)
+				controller_want_sweep(s->controller, WIRE_CAUSE_SWEEP);
+			else if (is_storm(s, c->after ? c->after : c->before, keys))
+				controller_want_paced_sweep(s->controller);
 			continue;
 		}
 		if (put_keys(s, c, keys, from_after) < 0)

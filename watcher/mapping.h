@@ -8,7 +8,8 @@
 
 /* ---- a set of keys ---- */
 
-/* An event that concerns more keys than these is answered by enqueuing everything of its controller. */
+/* An event that concerns more keys than these is answered by enqueuing everything of its controller, so many a
+ * second: controller_want_paced_sweep(). */
 enum { KEYS_MAX = 1024 };
 
 struct keys {

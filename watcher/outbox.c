@@ -1,13 +1,13 @@
 #include "outbox.h"
 
-enum { NONE = UINT32_MAX };
+enum { NONE = UINT32_MAX, PACED_SHARE = 4 };
 enum place { FREE, WAITING, IN_FLIGHT, DROPPED /* in flight, and nobody wants to know any more */ };
 
 struct outbox {
 	struct cache_outbox_entry *at;
 	uint32_t count;
-	uint32_t free_first; /* chained by next */
-	uint32_t waiting, in_flight;
+	uint32_t free_first;		    /* chained by next */
+	uint32_t waiting, in_flight, paced; /* paced: so many of those that wait */
 	struct queue {
 		uint32_t first, last;
 	} queues[2 * CACHE_CONTROLLERS]; /* of each controller one; then of each one of paced keys */
@@ -55,9 +55,14 @@ static uint32_t key_hash(uint8_t controller, struct span namespace, struct span 
 	return (uint32_t)cache_name_hash(controller, namespace, name);
 }
 
+static bool is_paced(const struct cache_outbox_entry *e)
+{
+	return e->flags & CACHE_OUTBOX_PACED;
+}
+
 static struct queue *queue_of(struct outbox *o, const struct cache_outbox_entry *e)
 {
-	return &o->queues[e->controller + (e->flags & CACHE_OUTBOX_PACED ? CACHE_CONTROLLERS : 0)];
+	return &o->queues[e->controller + (is_paced(e) ? CACHE_CONTROLLERS : 0)];
 }
 
 static void enqueue(struct outbox *o, uint32_t i)
@@ -77,6 +82,7 @@ static void enqueue(struct outbox *o, uint32_t i)
 		o->mine[q->last].next = i;
 	q->last = i;
 	o->waiting++;
+	o->paced += is_paced(e);
 }
 
 static void unbucket(struct outbox *o, uint32_t i)
@@ -94,6 +100,7 @@ static uint32_t dequeue(struct outbox *o, size_t queue)
 	q->first = o->mine[i].next;
 	unbucket(o, i);
 	o->waiting--;
+	o->paced -= is_paced(&o->at[i]);
 	return i;
 }
 
@@ -249,6 +256,7 @@ static void hurry(struct outbox *o, uint32_t i)
 		q->last = before;
 	unbucket(o, i);
 	o->waiting--;
+	o->paced--;
 	e->flags &= (uint8_t)~CACHE_OUTBOX_PACED;
 	enqueue(o, i);
 }
@@ -258,7 +266,7 @@ int outbox_put(struct outbox *o, const struct outbox_key *k, bool must)
 	uint32_t i = find_waiting(o, k);
 	if (i != NONE) {
 		struct cache_outbox_entry *e = &o->at[i];
-		if (e->flags & CACHE_OUTBOX_PACED && !k->paced)
+		if (is_paced(e) && !k->paced)
 			hurry(o, i);
 		e->priority = MAX(e->priority, k->priority);
 		if (k->primary_changed)
@@ -266,7 +274,7 @@ int outbox_put(struct outbox *o, const struct outbox_key *k, bool must)
 		merge_events(e, k);
 		return 0;
 	}
-	if (!outbox_room(o, must))
+	if (!outbox_room(o, must) || (k->paced && !must && o->paced >= o->count / PACED_SHARE))
 		return -ENOSPC;
 	i = o->free_first;
 	o->free_first = o->mine[i].next;

@@ -27,8 +27,8 @@ struct outbox_key {
 	size_t n_events;
 };
 
-/* -ENOSPC when it is full. must: may use the last eighth, which is kept for keys that a sweep of the cache
- * would not find again. */
+/* -ENOSPC when it is full; of paced ones, when a quarter of it is theirs: they leave slowly. must: may use the last
+ * eighth, and more for paced ones, which is kept for keys that a sweep of the cache would not find again. */
 int outbox_put(struct outbox *o, const struct outbox_key *k, bool must);
 uint32_t outbox_waiting(const struct outbox *o);
 uint32_t outbox_used(const struct outbox *o); /* waiting and in flight */

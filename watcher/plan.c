@@ -250,7 +250,8 @@ static void keep_sweep(struct controller *c, const struct controller *old)
 	c->sweep.in_flight = old->sweep.in_flight;
 	c->sweep.telling = old->sweep.telling;
 	c->sweep.cause = old->sweep.cause;
-	c->sweep.again = old->sweep.active || old->sweep.again;
+	c->sweep.again = (old->sweep.active && !old->sweep.paced) || old->sweep.again;
+	c->sweep.again_paced = (old->sweep.active && old->sweep.paced) || old->sweep.again_paced;
 	c->retry_at_ns = old->retry_at_ns;
 	c->retry_delay_ns = old->retry_delay_ns;
 	c->storm = old->storm;

@@ -413,7 +413,7 @@ struct cache_controller *store_controller(struct store *s, const char *name, uin
 	}
 	if (!free_one)
 		return NULL;
-	atomic_store_explicit(&free_one->sweep, 1, memory_order_release);
+	atomic_store_explicit(&free_one->sweep, CACHE_SWEEP_ALL, memory_order_release);
 	snprintf(free_one->name, sizeof free_one->name, "%s", name);
 	*ret_index = (uint8_t)(free_one - all);
 	return free_one;

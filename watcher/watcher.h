@@ -32,12 +32,13 @@ struct campaign;
 /* All of a controller's keys are to be enqueued: shared->sweep says so across restarts; this is how far it
  * is. */
 struct sweep {
-	bool active, again; /* again: asked for once more meanwhile */
-	bool telling;	    /* SWEPT is on its way */
+	bool active, paced;	 /* paced: this round is, by stormGuard */
+	bool again, again_paced; /* asked for once more meanwhile */
+	bool telling;		 /* SWEPT is on its way */
 	size_t sub;
-	uint32_t slot;
-	uint32_t in_flight; /* batches */
-	uint32_t cause;	    /* 0: of one that an earlier watcher was asked for */
+	uint32_t looked, first; /* slots of the sub, and which was the first one */
+	uint32_t in_flight;	/* batches */
+	uint32_t cause;		/* 0: of one that an earlier watcher was asked for */
 };
 
 /* A round over all objects of a controller; resync.c. */
@@ -73,6 +74,7 @@ struct controller {
 	struct sweep sweep;
 	struct resync resync;
 	struct limit storm;	 /* keys of events that concern very many */
+	bool storm_turn;	 /* of the sweep, before such keys in the outbox */
 	int64_t storm_warned_ns; /* 0: never */
 	int64_t retry_at_ns;	 /* the broker had no room: not before */
 	int64_t retry_delay_ns;
@@ -218,6 +220,8 @@ void informer_report(const struct informer *i);
 bool controller_listed(const struct controller *c);
 /* cause: enum wire_cause, INITIAL or SWEEP. */
 void controller_want_sweep(struct controller *c, uint32_t cause);
+/* After an event that concerns more keys than the outbox is for: at the rate of stormGuard. */
+void controller_want_paced_sweep(struct controller *c);
 /* Sends what can be sent. */
 void delivery_run(struct watcher *w, int64_t now_ns);
 int64_t delivery_due_ns(const struct watcher *w); /* INT64_MAX: nothing waits for a time */

@@ -24,6 +24,11 @@ void controller_want_sweep(struct controller *c, uint32_t cause)
 	(void)c, (void)cause;
 	swept = true;
 }
+void controller_want_paced_sweep(struct controller *c)
+{
+	(void)c;
+	swept = true;
+}
 void progress_seen(struct stream *s)
 {
 	FUZZ_CHECK(s->version && *s->version, "a version that is none");

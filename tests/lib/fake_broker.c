@@ -20,7 +20,10 @@ static void copy(char *to, size_t size, struct span s)
 
 static void remember(struct fake_broker *b, struct span controller, const struct wire_add_key *k)
 {
-	b->keys = xrealloc(b->keys, (b->n_keys + 1) * sizeof(*b->keys));
+	if (b->n_keys == b->cap_keys) {
+		b->cap_keys = b->cap_keys ? b->cap_keys * 2 : 64;
+		b->keys = xrealloc(b->keys, b->cap_keys * sizeof(*b->keys));
+	}
 	struct broker_key *r = &b->keys[b->n_keys++];
 	*r = (struct broker_key){.priority = k->priority,
 				 .primary_changed = k->primary_changed,

@@ -19,7 +19,7 @@ struct broker_told { /* the last REPORT of each {controller, topic} */
 struct fake_broker {
 	struct transport_server *server;
 	struct broker_key *keys; /* in the order in which they came, until fake_broker_forget */
-	size_t n_keys;
+	size_t n_keys, cap_keys;
 	struct broker_told told[64];
 	size_t n_told;
 	unsigned hellos, sweeps, adds;

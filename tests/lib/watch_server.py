@@ -23,6 +23,7 @@ POST /control with one JSON object:
   {"op": "log"}                                               answers with the requests since the last one
 """
 import base64
+import bisect
 import http.server
 import json
 import os
@@ -316,7 +317,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.bookmark(kind, since, streaming == "serve")
         while True:
             with lock:
-                new = [h for h in history if h[0] > since and h[1] == kind and
+                later = bisect.bisect_right(history, since, key=lambda h: h[0])
+                new = [h for h in history[later:] if h[1] == kind and
                        (space is None or json.loads(h[3])["metadata"]["namespace"] == space)]
                 todo = list(orders)
                 orders.clear()

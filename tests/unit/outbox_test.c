@@ -346,3 +346,27 @@ Test(outbox, paced_keys_go_with_their_controller_and_are_shed_when_they_are_the_
 	outbox_drop(outbox, 1);
 	cr_expect(!outbox_has_paced(outbox, 1) && outbox_waiting(outbox) == 1);
 }
+
+/* Storms may last: events of all the others need the room. */
+Test(outbox, paced_keys_have_a_quarter_of_the_room)
+{
+	char name[16];
+	struct outbox_key must = {
+	    .namespace = span_of("shop"), .name = span_of("gone"), .paced = true, .cause = 2};
+	for (int i = 0; i < ENTRIES / 4; i++) {
+		snprintf(name, sizeof name, "p%d", i);
+		cr_expect_eq(put_paced(0, name), 0);
+	}
+	cr_expect_eq(put_paced(1, "more"), -ENOSPC);
+	cr_expect_eq(put_paced(0, "p0"), 0, "it is there");
+	cr_expect_eq(outbox_put(outbox, &must, true), 0, "no sweep finds it again");
+	cr_expect_eq(put(1, "x", 0, false), 0);
+	restart();
+	cr_expect_eq(put_paced(1, "more"), -ENOSPC);
+	uint32_t e[ENTRIES];
+	cr_expect_eq(outbox_take_paced(outbox, 0, 2, e), 2u);
+	cr_expect_eq(put_paced(1, "more"), 0, "on their way they do not count");
+	put(0, "p2", 0, false); /* by an event of its own it is none any more */
+	cr_expect_eq(put_paced(1, "another"), 0);
+	cr_expect_eq(put_paced(1, "yet another"), -ENOSPC);
+}
