@@ -99,6 +99,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 {
 	struct http_transfer *t = arg;
 	size_t len = size * n;
+	t->heard_ns = t->last_byte_ns;
 	t->last_byte_ns = clock_boottime_ns();
 	if (t->again || !len || !t->cb.on_data)
 		return len;
@@ -310,6 +311,11 @@ void http_cancel(struct http_transfer *t)
 void http_idle_timeout(struct http_transfer *t, int64_t ms)
 {
 	t->request.idle_timeout_ms = ms;
+}
+
+void http_not_heard(struct http_transfer *t)
+{
+	t->last_byte_ns = t->heard_ns;
 }
 
 /* ---- how it ends ---- */

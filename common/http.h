@@ -74,6 +74,8 @@ int http_start(struct http_client *c, const struct http_request *r, const struct
 void http_cancel(struct http_transfer *t); /* no callback follows */
 /* Another idle_timeout_ms from now on. */
 void http_idle_timeout(struct http_transfer *t, int64_t ms);
+/* Within on_data: what came is as good as nothing; idle_timeout_ms goes on to count from what came before. */
+void http_not_heard(struct http_transfer *t);
 
 /* Runs transfers for up to timeout_ms (-1: no limit), and returns early when one of the caller's descriptors
  * is ready or a callback was made. fds[i].revents are set as poll does. Returns the number of descriptors

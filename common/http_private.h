@@ -73,6 +73,7 @@ struct http_transfer {
 	uint64_t generation; /* of auth, when it was sent */
 	struct http_material *material;
 	int64_t last_byte_ns, begun_ns;
+	int64_t heard_ns; /* last_byte_ns of before the bytes at hand */
 	char curl_text[CURL_ERROR_SIZE];
 };
 

@@ -79,3 +79,5 @@ int json_stream_feed(struct json_stream *s, struct span chunk, struct err *err);
 /* The end of input: -EPROTO if it cut something in the middle. For WATCH the partial value is dropped, and
  * said. */
 int json_stream_end(struct json_stream *s, struct err *err);
+/* Is the next chunk nothing but white space between values? */
+bool json_stream_is_blank(const struct json_stream *s, struct span chunk);

@@ -203,6 +203,14 @@ static bool value_at_hand(const struct json_stream *s)
 	return s->place == IN_EVENT || s->place == IN_KEY || s->place == IN_MEMBER || s->place == IN_ITEM;
 }
 
+bool json_stream_is_blank(const struct json_stream *s, struct span chunk)
+{
+	size_t n = 0;
+	while (n < chunk.len && json_is_space(chunk.at[n]))
+		n++;
+	return n == chunk.len && !value_at_hand(s);
+}
+
 int json_stream_feed(struct json_stream *s, struct span chunk, struct err *err)
 {
 	for (size_t at = 0; at < chunk.len;) {

@@ -101,6 +101,8 @@ struct reflector_output reflector_next(struct reflector *r, const struct reflect
 		return list(r, in, 0);
 	case REFLECTOR_PROGRESS:
 		r->failures = r->watch_fails = r->expired = 0;
+		if (in->lived_ns >= r->nonsense_ns)
+			r->nonsense = 0;
 		return (struct reflector_output){.phase = r->phase};
 	case REFLECTOR_ENDED:
 		if (watching && in->lived_ns < SHORT_NS && !in->events)
@@ -115,7 +117,7 @@ struct reflector_output reflector_next(struct reflector *r, const struct reflect
 		if (streaming)
 			return stream_failed(r, in);
 		if (watching && in->event == REFLECTOR_NONSENSE)
-			return list(r, in, backoff(r, in));
+			return list(r, in, r->nonsense_ns = wait_after(&r->nonsense, in));
 		return again(r, in);
 	case REFLECTOR_CACHE_FULL:
 		return watching ? list(r, in, backoff(r, in)) : again(r, in);

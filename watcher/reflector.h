@@ -16,7 +16,8 @@
  * Constants are client-go's reflector's: backoff 0.8 s * 2 up to 30 s, each drawn from [d, 2d); a watch asks
  * for 300 to 600 s; one that ends within a second without an event is too short: backoff and relist. The
  * backoff starts over when a watch makes progress, not when a list does: a server that lists but cannot watch
- * is not asked for lists for ever. */
+ * is not asked for lists for ever. After nonsense in a watch it starts over when one makes progress for as long as
+ * was waited before it: events that are understood may well stand before each one that is not. */
 #pragma once
 #include "base.h"
 
@@ -28,7 +29,7 @@ enum reflector_phase { REFLECTOR_DISCOVER, REFLECTOR_LIST, REFLECTOR_STREAM, REF
 	X(NOT_SERVED)	/* discovery did not, or list or watch got 404 */                                    \
 	X(LISTED)	/* the list is complete and applied */                                               \
 	X(UNSUPPORTED)	/* there is no streaming list here */                                                \
-	X(PROGRESS)	/* a watch brought an event or a bookmark */                                         \
+	X(PROGRESS)	/* a watch brought an event or a bookmark; see lived_ns */                           \
 	X(ENDED)	/* a watch ended, cleanly or cut; see lived_ns, events */                            \
 	X(IDLE)		/* a watch was silent for too long and was given up */                               \
 	X(EXPIRED)	/* 410: the resourceVersion or the continue token is too old */                      \
@@ -54,6 +55,8 @@ struct reflector {
 	unsigned watch_fails;  /* watches that could not start, in a row */
 	unsigned expired;      /* 410 answers without progress in between */
 	unsigned stream_fails; /* streaming lists that came to no end, in a row */
+	unsigned nonsense;     /* watches that brought some, and none that went well for nonsense_ns since */
+	int64_t nonsense_ns;   /* the last wait for it */
 	bool paged;	       /* no streaming list for this one */
 	bool has_version;      /* a list is complete: a watch can resume */
 };
@@ -61,7 +64,7 @@ struct reflector {
 struct reflector_input {
 	enum reflector_event event;
 	int64_t retry_after_ns; /* -1: none */
-	int64_t lived_ns;	/* ENDED: since the watch was answered */
+	int64_t lived_ns;	/* ENDED, PROGRESS (after nonsense): since the watch was answered */
 	uint64_t events;	/* ENDED: bookmarks included */
 	double random;		/* [0, 1) */
 	bool paged;		/* this server is known to have no streaming list */
@@ -77,6 +80,11 @@ void reflector_init(struct reflector *r);
 /* Lists as soon as the kind is known to be served. */
 void reflector_relist(struct reflector *r, bool paged);
 struct reflector_output reflector_next(struct reflector *r, const struct reflector_input *in);
+/* A watch brought nonsense, and it is not known yet that the next one does not. */
+static inline bool reflector_doubts(const struct reflector *r)
+{
+	return r->nonsense;
+}
 /* How long the server is asked to keep a watch: [300, 600] seconds. */
 int reflector_watch_seconds(double random);
 const char *reflector_event_name(enum reflector_event e);

@@ -150,6 +150,10 @@ static int on_data(void *ctx, struct span data)
 		buf_add(&x->body, data.at, MIN(data.len, max - MIN(x->body.len, max)));
 		return 0;
 	}
+	/* White space between events tells nothing, however long it comes; within one it does, which the request's own
+	 * time bounds. */
+	if (json_stream_is_blank(x->json, data))
+		http_not_heard(x->transfer);
 	struct err err = {0};
 	int rc = json_stream_feed(x->json, data, &err);
 	if (rc < 0 && !x->failed) {
@@ -329,7 +333,8 @@ static void watch_query(struct stream *s)
 	kube_query(&x->path, "timeoutSeconds", span_of(number));
 	/* The server ends it by then: silence beyond is a dead connection that nobody told us of. */
 	int64_t idle_ns = s->informer->watcher->idle_timeout_ns;
-	x->request.timeout_ms = (seconds + WATCH_GRACE_S) * 1000; /* spaces for ever are no silence */
+	x->request.timeout_ms =
+	    (seconds + WATCH_GRACE_S) * 1000; /* one event that never ends is no silence */
 	x->idle_ms = idle_ns ? idle_ns / NS_PER_MS : (seconds + WATCH_GRACE_S) * 1000;
 	if (x->phase == REFLECTOR_WATCH) {
 		kube_query(&x->path, "resourceVersion", span_of(s->version));

@@ -122,7 +122,21 @@ void stream_watch_began(struct stream *s)
 {
 	log_info("watch started", LOG_S("table", s->informer->name), LOG_SP("namespace", s->namespace),
 		 LOG_S("version", s->version));
-	stream_report_ok(s);
+	if (!reflector_doubts(&s->reflector))
+		stream_report_ok(s);
+}
+
+/* An event or a bookmark that was understood. */
+static void made_progress(struct exchange *x)
+{
+	struct stream *s = x->stream;
+	struct reflector_input in = {.event = REFLECTOR_PROGRESS};
+	bool doubted = reflector_doubts(&s->reflector);
+	if (doubted)
+		in.lived_ns = clock_boottime_ns() - x->started_ns;
+	reflector_next(&s->reflector, &in);
+	if (doubted && !reflector_doubts(&s->reflector))
+		stream_report_ok(s);
 }
 
 /* They come as a heartbeat does. */
@@ -158,7 +172,7 @@ static int on_watch_item(void *ctx, struct span item)
 	if (json_string_is(type, "BOOKMARK"))
 		bookmark_came(x);
 	x->events++;
-	reflector_next(&s->reflector, &(struct reflector_input){.event = REFLECTOR_PROGRESS});
+	made_progress(x);
 	return 0;
 }
 

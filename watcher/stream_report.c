@@ -18,7 +18,7 @@ static const struct {
     [REFLECTOR_OUTBOX_FULL] = {WIRE_STATE_DEGRADED, "the outbox is full"},
 };
 
-static void report(struct stream *s, enum wire_state state, const char *message)
+static void report(struct stream *s, enum wire_state state, const char *message, bool quiet)
 {
 	struct informer *i = s->informer;
 	bool changed = state != s->state || strcmp(message, s->message ? s->message : "") != 0;
@@ -27,7 +27,7 @@ static void report(struct stream *s, enum wire_state state, const char *message)
 		return;
 	if (state == WIRE_STATE_OK)
 		log_info("watch healed", LOG_S("table", i->name), LOG_SP("namespace", s->namespace));
-	else
+	else if (!quiet)
 		log_warning("watch has a problem", LOG_S("table", i->name),
 			    LOG_S("state", wire_state_name(state)), LOG_S("reason", message));
 	s->state = state;
@@ -94,11 +94,15 @@ void stream_report(struct stream *s, enum reflector_event event, const struct er
 	}
 	if (event == REFLECTOR_FORBIDDEN)
 		missing_rule(s, &text);
-	report(s, told[event].state, buf_str(&text));
+	/* Nonsense has a thousand faces: one of them is enough for the log, the last one is shown. */
+	bool nonsense = event == REFLECTOR_NONSENSE;
+	report(s, told[event].state, buf_str(&text), nonsense && s->told_nonsense);
+	s->told_nonsense = nonsense;
 	buf_done(&text);
 }
 
 void stream_report_ok(struct stream *s)
 {
-	report(s, WIRE_STATE_OK, "");
+	s->told_nonsense = false;
+	report(s, WIRE_STATE_OK, "", false);
 }

@@ -95,6 +95,7 @@ struct stream {
 	bool dormant;	       /* of a second namespace, and the kind turned out to be cluster-scoped */
 	bool listed;	       /* once in this process */
 	bool told;	       /* reported failed or waiting in this process */
+	bool told_nonsense;    /* what is reported now is that */
 	int64_t due_ns;	       /* when to do what reflector.phase says; INT64_MAX: something is under way */
 	enum wire_state state; /* what was reported last */
 	char *message;

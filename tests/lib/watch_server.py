@@ -13,6 +13,8 @@ POST /control with one JSON object:
   {"op": "fail", "kind": K, "verb": "list"|"watch"|"discover"|"page2", "status": S, "times": T, "retryAfter": R, "retryDate": R}
                                  S: an HTTP status, or "html", "empty", "object" (200 with nonsense), "close" (no answer)
   {"op": "watches", "kind": K, "how": "end"|"cut"|"error410"|"error500"|"garbage"|"bookmark"|"silent"|"speak"}
+  {"op": "watches", "kind": K, "how": "drip"}                 white space, every 0.2 s, and nothing else any more
+  {"op": "greet", "kind": K, "text": T}                       with which each new watch begins; "": none
   {"op": "send", "kind": K, "before": T, "text": T, "repeat": N, "after": T}   into its watches, as it is
   {"op": "streaming", "how": "refuse"|"serve"|"ignore"|"unmarked"|"cut"|"end"}
                                  a watch with sendInitialEvents: 422 (as it begins); served; as if it had not been asked for; with a
@@ -49,6 +51,7 @@ fails = []
 requests = []
 streaming = "refuse"
 token = None
+greetings = {}
 watches = {k: [] for k in PLURAL}
 
 
@@ -107,6 +110,8 @@ def control(c):
         history.clear()
         for k in PLURAL:
             expired[k] = c.get("how", "http")
+    elif op == "greet":
+        greetings[c["kind"]] = c["text"]
     elif op == "streaming":
         streaming = c["how"]
     elif op == "token":
@@ -315,6 +320,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return self.wfile.write(b"0\r\n\r\n")
             if streaming != "ignore":
                 self.bookmark(kind, since, streaming == "serve")
+        if greetings.get(kind):
+            self.send_raw({"text": greetings[kind]})
         while True:
             with lock:
                 later = bisect.bisect_right(history, since, key=lambda h: h[0])
@@ -342,6 +349,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 elif how == "cut":
                     self.send_event("MODIFIED", json.dumps({"metadata": {"name": "half", "namespace": "shop"}}), cut=True)
                     self.connection.shutdown(socket.SHUT_RDWR)
+                    return
+                elif how == "drip":
+                    while not self.gone():
+                        self.wfile.write(b"2\r\n \n\r\n")
+                        time.sleep(0.2)
                     return
                 elif how == "garbage":
                     self.wfile.write(b"8\r\nnot json\r\n")

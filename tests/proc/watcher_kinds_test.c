@@ -37,6 +37,8 @@ static void a_kind_that_is_not_there_yet(void)
 	fake_broker_forget(&rig.broker);
 	put_site("live", "first");
 	SAYS(20, fake_broker_count(&rig.broker, "sites", "shop", "live", NULL) == 1);
+	SAYS(20, rig_cache_says("example.com/v1 Website", "live",
+				"first")); /* the other table has asked by itself */
 }
 
 static void another_version(void)

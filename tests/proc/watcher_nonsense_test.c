@@ -92,6 +92,23 @@ static const char *last_name(size_t number)
 	return name;
 }
 
+static bool is_told_ok(void)
+{
+	fake_broker_pump(&rig.broker);
+	return fake_broker_state(&rig.broker, "maps", TOPIC, NULL) == WIRE_STATE_OK;
+}
+
+/* Bookmarks that come for as long as was waited: the next trouble is the first again, and its wait short. */
+static void heals(void)
+{
+	bool ok = is_told_ok();
+	for (int i = 0; i < 60 && !ok; i++) {
+		rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"bookmark\"}");
+		ok = WAIT_FOR(1, is_told_ok());
+	}
+	CHECK_MSG(ok, "it is not healed though events are understood");
+}
+
 static void one(const struct nonsense *n, size_t number)
 {
 	_cleanup_(free_ptr) char *mark = xasprintf("mark-%zu", number);
@@ -105,15 +122,13 @@ static void one(const struct nonsense *n, size_t number)
 		SAYS(60, rig_logged(n->told) > told);
 	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"%s\"}", mark);
 	SAYS(60, fake_broker_count(&rig.broker, "maps", "shop", mark, NULL) >= 1);
-	SAYS(60, fake_broker_state(&rig.broker, "maps", TOPIC, NULL) == WIRE_STATE_OK);
 	size_t lists = rig_requests("ConfigMap", "list", "limit", NULL);
 	CHECK_MSG(n->told ? lists >= 1 : !lists, "%s: %zu lists", n->what, lists);
 	CHECK_MSG(n->told || rig_logged("watch has a problem") == wrong, "%s: it is a problem", n->what);
 	CHECK_MSG(rig_cache_says(MAPS, "stays", "stays"), "%s: what was there is gone", n->what);
 	CHECK_MSG(rig_cache_lacks(MAPS, "odd") == (n->told != NULL), "%s", n->what);
 	CHECK_MSG(rig_keys_of("maps") <= 2 + !n->told, "%s: %zu keys", n->what, rig_keys_of("maps"));
-	/* An event of the new watch: the next trouble is the first again, and its wait short. */
-	SAYS(60, rig_watching("ConfigMap"));
+	heals();
 	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"%s\"}",
 		    last_name(number));
 	SAYS(60, fake_broker_count(&rig.broker, "maps", "shop", last_name(number), NULL) >= 1);
@@ -121,6 +136,41 @@ static void one(const struct nonsense *n, size_t number)
 		rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"error410\"}");
 	if (!n->told)
 		SAYS(60, rig_cache_lacks(MAPS, "odd"));
+}
+
+/* Each new watch brings a bookmark, and then nonsense that is never the same twice over. It is told once, and each list waits longer
+ * than the one before, though events were understood in between. */
+static void again_and_again(void)
+{
+	enum { TIMES = 4 };
+	size_t problems = rig_logged("watch has a problem"), healed = rig_logged("watch healed");
+	rig_control(
+	    "{\"op\":\"greet\",\"kind\":\"ConfigMap\",\"text\":\"{\\\"type\\\":\\\"BOOKMARK\\\","
+	    "\\\"object\\\":{\\\"metadata\\\":{\\\"resourceVersion\\\":\\\"5000\\\"}}}\\nno event\"}");
+	rig_requests_forget();
+	int64_t began = clock_boottime_ns();
+	rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"garbage\"}");
+	SAYS(120, rig_requests("ConfigMap", "list", "limit", NULL) >= TIMES);
+	int64_t took_ms = (clock_boottime_ns() - began) / NS_PER_MS, least_ms = 800 * ((1 << TIMES) - 1);
+	CHECK_MSG(took_ms >= least_ms, "%d lists in %lld ms", TIMES, (long long)took_ms);
+	CHECK_MSG(rig_logged("watch has a problem") == problems + 1, "%zu times",
+		  rig_logged("watch has a problem") - problems);
+	CHECK_MSG(rig_logged("watch healed") == healed, "a list heals nothing");
+	CHECK(!is_told_ok());
+	rig_control("{\"op\":\"greet\",\"kind\":\"ConfigMap\",\"text\":\"\"}");
+	SAYS(60, rig_watching("ConfigMap"));
+	heals();
+	CHECK(rig_logged("watch healed") == healed + 1);
+}
+
+/* A connection that brings white space alone is as dead as a silent one. */
+static void white_space_is_silence(void)
+{
+	SAYS(60, rig_watching("ConfigMap"));
+	rig_requests_forget();
+	rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"drip\"}");
+	SAYS(60, rig_requests("ConfigMap", "watch", "resourceVersion", NULL) >= 1);
+	CHECK(rig_logged("nothing came for") >= 1);
 }
 
 int main(void)
@@ -132,6 +182,8 @@ int main(void)
 	SAYS(60, fake_broker_count(&rig.broker, "maps", "shop", "stays", NULL) >= 1);
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
 		one(&all[i], i);
+	again_and_again();
+	white_space_is_silence();
 	/* The most was one value of 64 MiB, in a buffer that doubles. */
 	CHECK_MSG(peak_mib() < 400, "%zu MiB at most", peak_mib());
 	return check_result();

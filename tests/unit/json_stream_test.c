@@ -242,3 +242,23 @@ Test(json_stream, a_list_of_any_size_takes_memory_for_one_item)
 	cr_assert(most_memory < memory_before + 32 * 1024, "%zu bytes", most_memory - memory_before);
 	buf_done(&item);
 }
+
+Test(json_stream, white_space_is_nothing_only_between_values)
+{
+	static const struct {
+		const char *before, *chunk;
+		bool blank;
+	} rows[] = {
+	    {"", " \t\r\n", true},    {"", " x ", false},	  {"{\"a\":1}", "\n\n", true},
+	    {"{\"a\":", "  ", false}, {"{\"a\":\"", "  ", false}, {"", "", true},
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct seen seen = {0};
+		struct err err = {0};
+		struct json_stream *s = json_stream_new(JSON_STREAM_WATCH, &ops, &seen);
+		cr_assert_eq(json_stream_feed(s, span_of(rows[i].before), &err), 0);
+		cr_expect_eq(json_stream_is_blank(s, span_of(rows[i].chunk)), rows[i].blank, "row %zu", i);
+		json_stream_free(s);
+		buf_done(&seen.log);
+	}
+}

@@ -187,6 +187,39 @@ Test(reflector, nonsense_and_a_full_cache_relist)
 	cr_assert(out.phase == REFLECTOR_WATCH && !out.relist && out.wait_ns > 0);
 }
 
+static void progress_after(int64_t lived_ns)
+{
+	out =
+	    reflector_next(&r, &(struct reflector_input){.event = REFLECTOR_PROGRESS, .lived_ns = lived_ns});
+}
+
+/* A server, or a proxy before it, that damages one event of many. */
+Test(reflector, nonsense_that_comes_again_is_waited_for_longer_though_events_come_before_it)
+{
+	watching();
+	int64_t wait_ns = 0;
+	for (int i = 0; i < 10; i++) {
+		happens(REFLECTOR_NONSENSE);
+		cr_assert(out.phase == REFLECTOR_LIST && out.relist);
+		cr_assert_eq(out.wait_ns, MIN((800 * MS) << i, 30 * NS_PER_S));
+		cr_assert(reflector_doubts(&r));
+		wait_ns = out.wait_ns;
+		happens(REFLECTOR_LISTED);
+		progress_after(0);
+		progress_after(wait_ns - 1);
+		cr_assert(reflector_doubts(&r));
+	}
+	progress_after(wait_ns);
+	cr_assert_not(reflector_doubts(&r), "it went well for as long as was waited");
+	happens(REFLECTOR_NONSENSE);
+	cr_assert_eq(out.wait_ns, 800 * MS);
+	/* Other troubles have their own count. */
+	happens(REFLECTOR_LISTED);
+	progress_after(0);
+	happens(REFLECTOR_UNREACHABLE);
+	cr_assert_eq(out.wait_ns, 800 * MS);
+}
+
 static void streaming(void)
 {
 	reflector_init(&r);
