@@ -401,7 +401,7 @@ void region_done(struct region *r)
 {
 	if (!r)
 		return;
-	region_ahead_stop(r->ahead);
+	region_ahead_stop(r);
 	if (r->at)
 		munmap(r->at, r->mapped);
 	if (r->fd > 0 || (r->fd == 0 && r->at))

@@ -9,6 +9,12 @@
 enum {
 	STEP = 256 << 10, /* a millisecond of work where pages are expensive */
 	NICE = 5,	  /* behind the writer, where they have one CPU for both */
+	ASKED_MOST = 8,
+};
+
+struct range {
+	char *at;
+	uint64_t bytes;
 };
 
 struct region_ahead {
@@ -21,15 +27,17 @@ struct region_ahead {
 	uint64_t wanted; /* to here by the writer, who has what is below `used` */
 	uint64_t used;
 	_Atomic uint64_t ready;
+	struct range asked[ASKED_MOST]; /* private memory */
+	size_t n_asked;
 	bool stop;
 };
 
-static void touch(const char *at, uint64_t from, uint64_t to)
+static void touch(char *at, uint64_t bytes)
 {
 	/* What cannot be populated is not touched either: it will be a fault of the writer's. */
-	if (madvise((void *)(uintptr_t)(at + from), to - from, MADV_POPULATE_WRITE) < 0)
+	if (madvise(at, bytes, MADV_POPULATE_WRITE) < 0)
 		return;
-	for (uint64_t i = from; i < to; i += REGION_PAGE)
+	for (uint64_t i = 0; i < bytes; i += REGION_PAGE)
 		(void)__atomic_load_n(at + i, __ATOMIC_RELAXED);
 }
 
@@ -41,7 +49,7 @@ static bool make_ready(struct region_ahead *a, uint64_t from, uint64_t to)
 	while (rc == EINTR);
 	if (rc != 0 || mprotect(a->at + from, to - from, PROT_READ | PROT_WRITE) < 0)
 		return false;
-	touch(a->at, from, to);
+	touch(a->at + from, to - from);
 	atomic_store_explicit(&a->ready, to, memory_order_release);
 	return true;
 }
@@ -57,15 +65,18 @@ static void *work(void *ctx)
 		uint64_t wanted = MIN(a->wanted, a->max_size);
 		/* Where there was no room it is asked for again when the writer has found some. */
 		bool grow = from < wanted && from != refused;
-		if (!grow && old >= first) {
+		if (!grow && old >= first && a->n_asked == 0) {
 			pthread_cond_wait(&a->changed, &a->lock);
 			continue;
 		}
+		struct range asked = a->n_asked ? a->asked[--a->n_asked] : (struct range){0};
 		pthread_mutex_unlock(&a->lock);
-		if (grow) {
+		if (asked.at) {
+			touch(asked.at, asked.bytes);
+		} else if (grow) {
 			refused = make_ready(a, from, MIN(from + STEP, a->max_size)) ? UINT64_MAX : from;
 		} else {
-			touch(a->at, old, MIN(old + STEP, first));
+			touch(a->at + old, MIN(STEP, first - old));
 			old += STEP;
 		}
 		pthread_mutex_lock(&a->lock);
@@ -115,10 +126,24 @@ bool region_ahead_has(struct region_ahead *a, uint64_t size)
 	return has;
 }
 
-void region_ahead_stop(struct region_ahead *a)
+void region_ahead_touch(struct region *r, void *at, uint64_t bytes)
 {
+	struct region_ahead *a = r->ahead;
 	if (!a)
 		return;
+	pthread_mutex_lock(&a->lock);
+	if (a->n_asked < ASKED_MOST)
+		a->asked[a->n_asked++] = (struct range){at, bytes};
+	pthread_cond_signal(&a->changed);
+	pthread_mutex_unlock(&a->lock);
+}
+
+void region_ahead_stop(struct region *r)
+{
+	struct region_ahead *a = r->ahead;
+	if (!a)
+		return;
+	r->ahead = NULL;
 	pthread_mutex_lock(&a->lock);
 	a->stop = true;
 	pthread_cond_signal(&a->changed);

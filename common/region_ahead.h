@@ -14,8 +14,13 @@ struct region_ahead;
  * lost but time. Call it when nothing is left that needs all of the CPU. */
 int region_ahead_start(struct region *r);
 
+/* Private memory of the writer, in whole pages, that it will write soon: touched in the thread, what is in it stays. With no thread, or when too
+ * much is asked for at once, nothing is done. The memory must stay until region_ahead_stop. */
+void region_ahead_touch(struct region *r, void *at, uint64_t bytes);
+/* Waits for the thread's end; region_done does, too. */
+void region_ahead_stop(struct region *r);
+
 /* ---- for region.c ---- */
 
 /* Is everything below `size` ready? In any case more will be soon. */
 bool region_ahead_has(struct region_ahead *a, uint64_t size);
-void region_ahead_stop(struct region_ahead *a); /* NULL: nothing */

@@ -1,5 +1,6 @@
 #include "broker.h"
 #include "region_ahead.h"
+#include "store_region.h"
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
@@ -16,15 +17,9 @@ enum {
 	DUE_A_TURN = 4096,
 };
 #define HISTORY_BYTES (UINT64_C(32) << 20)
-#define RESERVE_MOST  (UINT64_C(16) << 20)
 #define EVENT_SIGNAL  UINT64_C(1)
 
 /* ---- start ---- */
-
-static int grow_region(void *ctx, uint64_t size)
-{
-	return region_grow(ctx, size);
-}
 
 static int check_space(const char *dir, const char *path, uint64_t budget, struct err *err)
 {
@@ -51,29 +46,6 @@ static uint64_t seed(void)
 	return random_below(UINT64_MAX - 1) + 1;
 }
 
-static int open_region(struct broker *b, const char *path, uint64_t budget, enum region_state *ret_state,
-		       struct err *err)
-{
-	struct region_spec spec = shm_queue_spec();
-	spec.max_size = MIN(budget / SHM_BLOCK, (uint64_t)SHM_BLOCKS_MAX) * SHM_BLOCK;
-	spec.initial_size = 4 * (uint64_t)SHM_BLOCK;
-	int rc = region_write(path, &spec, &b->region, ret_state, err);
-	if (rc < 0)
-		return rc;
-	struct region_header *h = region_header(&b->region);
-	b->store = (struct store){
-	    .at = b->region.at,
-	    .allocated = atomic_load_explicit(&h->allocated, memory_order_relaxed),
-	    .limit = h->max_size,
-	    .reserve = MAX(MIN(h->max_size / 16, RESERVE_MOST), 4 * (uint64_t)SHM_BLOCK),
-	    .hash_seed = seed(), /* a region that is there keeps the one in its header */
-	    .grow = grow_region,
-	    .grow_ctx = &b->region,
-	    .fd = b->region.fd,
-	};
-	return 0;
-}
-
 static int recover(struct broker *b, struct err *err)
 {
 	if (fault("region"))
@@ -96,7 +68,7 @@ static int open_queue(struct broker *b, struct err *err)
 	struct err why = {0};
 	int rc = check_space(b->program->region_dir, path, budget, err);
 	if (rc == 0)
-		rc = open_region(b, path, budget, &state, err);
+		rc = store_region_open(&b->store, &b->region, path, budget, seed(), &state, err);
 	if (rc < 0)
 		return rc;
 	if (state == REGION_REPLACED)
@@ -112,7 +84,7 @@ static int open_queue(struct broker *b, struct err *err)
 		if (unlink(path) < 0)
 			return err_set(err, -errno, "cannot remove %s: %s", path, strerror(errno));
 		region_done(&b->region);
-		rc = open_region(b, path, budget, &state, err);
+		rc = store_region_open(&b->store, &b->region, path, budget, seed(), &state, err);
 		if (rc < 0)
 			return rc;
 	}

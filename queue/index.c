@@ -103,6 +103,7 @@ static int namespace_new(struct index *x, const struct index_key *key, uint32_t 
 		return -ENOSPC;
 	}
 	index_namespace_found(x, key->namespace_hash, key->controller, number);
+	index_ahead(x, &x->namespaces_memory, (number + 1ul) * sizeof(*x->namespaces));
 	*ret = number;
 	return 0;
 }
@@ -119,6 +120,13 @@ bool index_namespace_is_there(const struct index *x, const struct index_key *key
 {
 	return table_find(&x->by_namespace, index_tag(key->namespace_hash), is_namespace,
 			  &(struct wanted){x, key}) != INDEX_NONE;
+}
+
+void index_ahead(struct index *x, struct big *b, size_t used)
+{
+	char *next = big_ahead(b, used);
+	if (next && x->store->touch)
+		x->store->touch(x->store->grow_ctx, next, BIG_STEP);
 }
 
 static int more_room(struct index *x, uint32_t slot)
@@ -176,7 +184,11 @@ void index_namespace_drop(struct index *x, uint32_t number)
 int index_reserve(struct index *x, const struct index_key *key, uint32_t slot)
 {
 	int rc = slot < x->room ? 0 : more_room(x, slot);
-	return rc < 0 ? rc : table_reserve(&x->by_key, index_tag(key->hash));
+	if (rc == 0)
+		rc = table_reserve(&x->by_key, index_tag(key->hash));
+	index_ahead(x, &x->links_memory, (slot + 1ul) * sizeof(*x->links));
+	index_ahead(x, &x->by_key.memory, table_bytes(&x->by_key));
+	return rc;
 }
 
 void index_insert(struct index *x, uint64_t hash, uint32_t slot, uint32_t namespace)

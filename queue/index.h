@@ -92,6 +92,8 @@ struct index {
 
 void index_init(struct index *x, struct store *st);
 void index_done(struct index *x);
+/* Asks for the next step of one of its arrays to be touched, once it is time. */
+void index_ahead(struct index *x, struct big *b, size_t used);
 /* A row has this name now. */
 void index_controller(struct index *x, uint16_t controller, struct span name);
 

@@ -2,14 +2,17 @@
  * are read once, and only memory that stays is filled. */
 #include "change.h"
 
-enum { AHEAD = 16 }; /* keys whose line of the table is fetched before they are put there */
+enum {
+	FOUND = 16384
+}; /* so many keys are put into the table at once: between them, reading slots would turn its lines out of the caches */
 
 struct start {
 	struct workqueue *wq;
 	struct {
 		uint32_t tag, slot;
-	} ahead[AHEAD];
-	size_t n_keys, n_ready;
+	} * found;
+	size_t n_found;
+	size_t n_ready;
 	int64_t last_ready;
 	bool in_order; /* the READY ones were found in the order of their times, and are linked */
 };
@@ -36,52 +39,49 @@ static int find_namespace(struct workqueue *wq, const struct shm_slot *s, struct
 	return 0;
 }
 
-struct same {
-	const struct store *st;
-	uint32_t slot;
-};
-
-static bool same_key(const void *ctx, uint32_t number)
+static bool same_key(const void *ctx, uint32_t a, uint32_t b)
 {
-	const struct same *w = ctx;
+	const struct store *st = ctx;
 	struct shm_slot rooms[2];
-	const struct shm_slot *a = store_read_slots(w->st, w->slot, 1, &rooms[0]),
-			      *b = store_read_slots(w->st, number, 1, &rooms[1]);
-	return a->namespace_number == b->namespace_number &&
-	       span_eq(store_name(w->st, a), store_name(w->st, b));
+	const struct shm_slot *slots[] = {store_read_slots(st, a, 1, &rooms[0]),
+					  store_read_slots(st, b, 1, &rooms[1])};
+	return slots[0]->namespace_number == slots[1]->namespace_number &&
+	       span_eq(store_name(st, slots[0]), store_name(st, slots[1]));
 }
 
-static int put_key(struct workqueue *wq, uint32_t tag, uint32_t slot, struct err *err)
+static int put_found(struct start *b, struct err *err)
 {
-	struct table *t = &wq->index.by_key;
-	if (table_reserve(t, tag) < 0)
-		return err_set(err, -EBADMSG, "too many keys meet in one place");
-	if (table_insert_new(t, tag, slot, same_key, &(struct same){wq->store, slot}))
-		return 0;
-	struct span namespace, name;
-	store_key(wq->store, store_slot(wq->store, slot), &namespace, &name);
-	return err_set(err, -EBADMSG, "the key " SPAN_FMT "/" SPAN_FMT " is in two slots",
-		       SPAN_ARG(namespace), SPAN_ARG(name));
+	struct table *t = &b->wq->index.by_key;
+	for (size_t i = 0; i < b->n_found; i++) {
+		if (table_reserve(t, b->found[i].tag) < 0)
+			return err_set(err, -EBADMSG, "too many keys meet in one place");
+		table_insert(t, b->found[i].tag, b->found[i].slot);
+	}
+	b->wq->index.keys += (uint32_t)b->n_found;
+	b->n_found = 0;
+	return 0;
 }
 
-/* Its line is fetched now; it is put there when AHEAD others have been found. */
 static int find_key(struct start *b, uint32_t tag, uint32_t slot, struct err *err)
 {
-	size_t i = b->n_keys++ % AHEAD;
-	uint32_t old_tag = b->ahead[i].tag, old_slot = b->ahead[i].slot;
-	table_prefetch(&b->wq->index.by_key, tag);
-	b->ahead[i].tag = tag;
-	b->ahead[i].slot = slot;
-	return b->n_keys > AHEAD ? put_key(b->wq, old_tag, old_slot, err) : 0;
+	b->found[b->n_found].tag = tag;
+	b->found[b->n_found].slot = slot;
+	return ++b->n_found == FOUND ? put_found(b, err) : 0;
 }
 
-static int put_last_keys(struct start *b, struct err *err)
+static int arrange_keys(struct start *b, struct err *err)
 {
-	int rc = 0;
-	for (size_t i = b->n_keys - MIN(b->n_keys, (size_t)AHEAD); rc == 0 && i < b->n_keys; i++)
-		rc = put_key(b->wq, b->ahead[i % AHEAD].tag, b->ahead[i % AHEAD].slot, err);
-	b->wq->index.keys = (uint32_t)b->n_keys;
-	return rc;
+	struct workqueue *wq = b->wq;
+	int rc = put_found(b, err);
+	if (rc < 0)
+		return rc;
+	uint32_t twice = table_arrange(&wq->index.by_key, same_key, wq->store);
+	if (twice == TABLE_NONE)
+		return 0;
+	struct span namespace, name;
+	store_key(wq->store, store_slot(wq->store, twice), &namespace, &name);
+	return err_set(err, -EBADMSG, "the key " SPAN_FMT "/" SPAN_FMT " is in two slots",
+		       SPAN_ARG(namespace), SPAN_ARG(name));
 }
 
 /* store_check: it is a slot in use, whose parts are right. */
@@ -197,15 +197,18 @@ int workqueue_init(struct workqueue *wq, struct store *st, uint64_t random, stru
 	settle_init(&wq->settle);
 	workqueue_rows_changed(wq);
 	struct start b = {.wq = wq, .in_order = true, .last_ready = INT64_MIN};
+	b.found = xmalloc(FOUND * sizeof(*b.found));
 	int rc = index_expect(&wq->index);
 	if (rc < 0)
 		err_set(err, rc, "no memory for the index");
+	table_gather(&wq->index.by_key);
 	if (rc == 0)
 		rc = store_check(st, find_slot, &b, err);
 	if (rc == 0)
-		rc = put_last_keys(&b, err);
+		rc = arrange_keys(&b, err);
 	if (rc == 0 && !b.in_order)
 		rc = link_by_time(&b, err);
+	free(b.found);
 	if (rc < 0)
 		workqueue_done_with(wq);
 	return rc;

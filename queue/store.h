@@ -40,6 +40,8 @@ struct store {
 	uint64_t hash_seed; /* of a region that is made; random where others choose the names */
 	/* Makes bytes up to size touchable and zero. 0 or negative errno. */
 	int (*grow)(void *ctx, uint64_t size);
+	/* Touches private memory that will be written soon, beside this thread. May do nothing. NULL: there is none. */
+	void (*touch)(void *ctx, void *at, size_t bytes);
 	void *grow_ctx;
 	/* The region's file, or 0: at a start all slots are read from it, which is many times cheaper than to touch their pages in
 	 * the mapping, each for the first time. */

@@ -68,6 +68,28 @@ static void place(struct table_line *lines, uint32_t tag, uint32_t number)
 	lines[at].number[i] = number;
 }
 
+static void put(struct table *t, uint32_t segment, uint32_t tag, uint32_t number)
+{
+	struct table_line *lines = table_lines(t, segment);
+	uint16_t len = t->segments[segment].len++;
+	if (!t->gathering) {
+		place(lines, tag, number);
+		return;
+	}
+	/* Each begins with another line: else those that are written now would all be in the same sets of the caches. */
+	struct table_line *line = &lines[(segment + len / TABLE_LINE) % TABLE_LINES];
+	line->tag[len % TABLE_LINE] = tag;
+	line->number[len % TABLE_LINE] = number;
+}
+
+/* Takes all lines of a segment out of it, into room for one. */
+static void take_lines(struct table *t, uint32_t segment, struct table_line *ret)
+{
+	memcpy(ret, table_lines(t, segment), segment_bytes);
+	memset(table_lines(t, segment), 0, segment_bytes);
+	t->segments[segment].len = 0;
+}
+
 /* Half of its entries go into a new segment. */
 static int split(struct table *t, uint32_t segment)
 {
@@ -82,20 +104,14 @@ static int split(struct table *t, uint32_t segment)
 	s->depth++;
 	t->segments[fresh] = (struct table_segment){.depth = s->depth};
 	/* The directory's entries of this segment are neighbours; the second half is the new one's. */
-	struct table_line *lines = table_lines(t, segment), *others = table_lines(t, fresh);
 	struct table_line *old = xmalloc(segment_bytes);
-	memcpy(old, lines, segment_bytes);
-	memset(lines, 0, segment_bytes);
+	take_lines(t, segment, old);
 	uint32_t some = 0;
-	uint16_t moved = 0;
 	for (uint32_t l = 0; l < TABLE_LINES; l++)
 		for (uint32_t i = 0; i < TABLE_LINE && old[l].number[i]; i++) {
 			uint32_t tag = some = old[l].tag[i];
-			place(tag & bit ? others : lines, tag, old[l].number[i]);
-			moved = (uint16_t)(moved + ((tag & bit) != 0));
+			put(t, tag & bit ? fresh : segment, tag, old[l].number[i]);
 		}
-	t->segments[fresh].len = moved;
-	s->len = (uint16_t)(s->len - moved);
 	free(old);
 	uint32_t shared = (uint32_t)((uint64_t)some >> (33 - s->depth)); /* the bits before `bit` */
 	size_t half = (size_t)1 << (t->depth - s->depth);
@@ -118,10 +134,51 @@ int table_reserve(struct table *t, uint32_t tag)
 
 void table_insert(struct table *t, uint32_t tag, uint32_t number)
 {
-	uint32_t segment = table_segment_of(t, tag);
-	place(table_lines(t, segment), tag, number + 1);
-	t->segments[segment].len++;
+	put(t, table_segment_of(t, tag), tag, number + 1);
 	t->len++;
+}
+
+void table_gather(struct table *t)
+{
+	t->gathering = true;
+}
+
+/* As place, but for an entry that is there already: false. */
+static bool place_new(struct table_line *lines, uint32_t tag, uint32_t number,
+		      bool (*same)(const void *ctx, uint32_t a, uint32_t b), const void *ctx)
+{
+	for (uint32_t at = table_home(tag);; at = at + 1 == TABLE_LINES ? 0 : at + 1) {
+		struct table_line *line = &lines[at];
+		for (unsigned hits = table_hits(line, tag); hits; hits &= hits - 1) {
+			uint32_t other = line->number[__builtin_ctz(hits)];
+			if (other && same(ctx, other - 1, number - 1))
+				return false;
+		}
+		if (line->number[TABLE_LINE - 1])
+			continue;
+		unsigned i = table_empty(line);
+		line->tag[i] = tag;
+		line->number[i] = number;
+		return true;
+	}
+}
+
+uint32_t table_arrange(struct table *t, bool (*same)(const void *ctx, uint32_t a, uint32_t b),
+		       const void *ctx)
+{
+	struct table_line old[TABLE_LINES];
+	for (uint32_t segment = 0; segment < t->n_segments; segment++) {
+		uint16_t len = t->segments[segment].len;
+		take_lines(t, segment, old);
+		for (uint32_t l = 0; l < TABLE_LINES; l++)
+			for (uint32_t i = 0; i < TABLE_LINE && old[l].number[i]; i++)
+				if (!place_new(table_lines(t, segment), old[l].tag[i], old[l].number[i], same,
+					       ctx))
+					return old[l].number[i] - 1;
+		t->segments[segment].len = len;
+	}
+	t->gathering = false;
+	return TABLE_NONE;
 }
 
 static uint32_t distance(uint32_t from, uint32_t to)

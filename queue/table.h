@@ -32,6 +32,7 @@ struct table {
 	struct table_segment *segments;
 	uint32_t *directory; /* segment by the leading `depth` bits of a tag */
 	uint32_t n_segments, depth, len;
+	bool gathering;
 };
 
 /* most: entries, ever; expected: soon. Aborts without memory for these. */
@@ -42,6 +43,18 @@ int table_reserve(struct table *t, uint32_t tag);
 void table_insert(struct table *t, uint32_t tag, uint32_t number);
 void table_remove(struct table *t, uint32_t tag, uint32_t number); /* it is there */
 
+/* For a million entries at once. From table_gather, of an empty table, to table_arrange only table_reserve and table_insert are
+ * allowed: these write one entry behind the other into its segment, so that memory is written in order, and table_arrange puts those
+ * of one segment after the other into their places, while all of it is in the processor's nearest caches.
+ * table_arrange returns TABLE_NONE, or a number that is the same as another: then the table is good for nothing but table_done. */
+void table_gather(struct table *t);
+uint32_t table_arrange(struct table *t, bool (*same)(const void *ctx, uint32_t a, uint32_t b),
+		       const void *ctx);
+
+static inline size_t table_bytes(const struct table *t) /* of its memory that are used */
+{
+	return (size_t)t->n_segments * TABLE_LINES * sizeof(struct table_line);
+}
 static inline uint32_t table_segment_of(const struct table *t, uint32_t tag)
 {
 	return t->directory[(uint64_t)tag >> (32 - t->depth)];
@@ -112,29 +125,4 @@ table_find(const struct table *t, uint32_t tag, bool (*is)(const void *ctx, uint
 		if (!line->number[TABLE_LINE - 1])
 			return TABLE_NONE;
 	}
-}
-
-/* table_find and, if there is none, table_insert. True: it was new. */
-static inline __attribute__((always_inline)) bool
-table_insert_new(struct table *t, uint32_t tag, uint32_t number, bool (*is)(const void *ctx, uint32_t number),
-		 const void *ctx)
-{
-	uint32_t segment = table_segment_of(t, tag);
-	struct table_line *line, *lines = table_lines(t, segment);
-	for (uint32_t at = table_home(tag);; at = at + 1 == TABLE_LINES ? 0 : at + 1) {
-		line = &lines[at];
-		for (unsigned hits = table_hits(line, tag); hits; hits &= hits - 1) {
-			uint32_t other = line->number[__builtin_ctz(hits)];
-			if (other && is(ctx, other - 1))
-				return false;
-		}
-		if (!line->number[TABLE_LINE - 1])
-			break;
-	}
-	unsigned i = table_empty(line);
-	line->tag[i] = tag;
-	line->number[i] = number + 1;
-	t->segments[segment].len++;
-	t->len++;
-	return true;
 }

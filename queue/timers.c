@@ -58,6 +58,7 @@ void index_timer_add(struct index *x, enum index_timed what, uint32_t slot, int6
 {
 	struct index_heap *h = &x->heaps[what];
 	up(x, h, h->len++, (struct index_timer){.at = at, .slot = slot});
+	index_ahead(x, &h->memory, (h->len + (size_t)BEFORE) * sizeof(*h->at));
 }
 
 void index_timer_remove(struct index *x, enum index_timed what, uint32_t slot)

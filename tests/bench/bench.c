@@ -1,5 +1,6 @@
 #include "bench.h"
 #include "program.h"
+#include "queue/store_region.h"
 #include "region_ahead.h"
 #include <signal.h>
 #include <stdio.h>
@@ -10,7 +11,6 @@
 /* As the broker's: budgets.queue unless set, and see open_region in queue/broker.c. */
 #define BUDGET	      (UINT64_C(512) << 20)
 #define HISTORY_BYTES (UINT64_C(32) << 20)
-#define RESERVE_MOST  (UINT64_C(16) << 20)
 
 void bench_fail(const char *fmt, ...)
 {
@@ -100,34 +100,16 @@ struct bench_keys bench_keys_new(uint32_t len, uint32_t from)
 
 /* ---- the queue ---- */
 
-static int grow_region(void *ctx, uint64_t size)
-{
-	return region_grow(ctx, size);
-}
-
 void bench_queue_open(struct bench_queue *q, const char *dir, bool must_be_there)
 {
 	*q = (struct bench_queue){0};
 	_cleanup_(free_ptr) char *path = xasprintf("%s/%s", dir, SHM_QUEUE_FILE);
-	struct region_spec spec = shm_queue_spec();
-	spec.max_size = BUDGET;
-	spec.initial_size = 4 * (uint64_t)SHM_BLOCK;
 	enum region_state state;
 	struct err err = {0};
-	if (region_write(path, &spec, &q->region, &state, &err) < 0)
+	if (store_region_open(&q->store, &q->region, path, BUDGET, 0, &state, &err) < 0)
 		bench_fail("%s: %s", path, err.text);
 	if ((state == REGION_RECOVERED) != must_be_there)
 		bench_fail("%s: %s", path, must_be_there ? "is not there" : "is there already");
-	struct region_header *h = region_header(&q->region);
-	q->store = (struct store){
-	    .at = q->region.at,
-	    .allocated = atomic_load_explicit(&h->allocated, memory_order_relaxed),
-	    .limit = h->max_size,
-	    .reserve = MIN(h->max_size / 16, RESERVE_MOST),
-	    .grow = grow_region,
-	    .grow_ctx = &q->region,
-	    .fd = q->region.fd,
-	};
 	int rc = must_be_there ? store_recover(&q->store, &err) : store_format(&q->store, HISTORY_BYTES);
 	if (rc == 0)
 		rc = workqueue_init(&q->wq, &q->store, 42, &err);
@@ -143,6 +125,7 @@ void bench_queue_open(struct bench_queue *q, const char *dir, bool must_be_there
 void bench_queue_remove(struct bench_queue *q, const char *dir)
 {
 	_cleanup_(free_ptr) char *path = xasprintf("%s/%s", dir, SHM_QUEUE_FILE);
+	region_ahead_stop(&q->region);
 	workqueue_done_with(&q->wq);
 	store_done(&q->store);
 	region_done(&q->region);

@@ -252,8 +252,32 @@ static void bench_growth(uint32_t n)
 
 /* ---- recovery ---- */
 
+static void fill_in_order(struct bench_queue *q, const struct bench_keys *keys)
+{
+	add_all(q, keys, 64);
+}
+
+/* Where key i comes in fill_unordered: another order than that of the slots, by as many keys as one likes. */
+static uint32_t unordered(uint32_t i, uint32_t n)
+{
+	return (uint32_t)(i * UINT64_C(7919) % n);
+}
+
+/* Delays that are over one after the other. */
+static void fill_unordered(struct bench_queue *q, const struct bench_keys *keys)
+{
+	int64_t now = bench_now();
+	for (uint32_t i = 0; i < keys->len; i++) {
+		struct wire_add_key key = bench_add_key(keys, i);
+		key.delay_ms = 1 + unordered(i, keys->len);
+		bench_queue_add(q, q->controller, &key, now);
+	}
+	for (uint32_t i = 0; i < keys->len; i++)
+		bench_queue_tick(q, now + (i + INT64_C(1)) * NS_PER_MS);
+}
+
 /* A process fills the region and is killed; this one has not seen it before. */
-static void bench_recover(uint32_t n)
+static void recover(uint32_t n, void (*fill)(struct bench_queue *q, const struct bench_keys *keys))
 {
 	struct bench_keys keys = bench_keys_new(n, 0);
 	struct bench_queue q;
@@ -264,7 +288,7 @@ static void bench_recover(uint32_t n)
 	if (filler == 0) {
 		close(ready[0]);
 		bench_queue_open(&q, dir, false);
-		add_all(&q, &keys, 64);
+		fill(&q, &keys);
 		BENCH_CHECK(write(ready[1], "", 1) == 1);
 		for (;;)
 			pause();
@@ -280,12 +304,27 @@ static void bench_recover(uint32_t n)
 	int64_t opened = bench_now();
 	bench_queue_grant(&q, &g, opened);
 	bench_print_times("recover", begin, bench_time(), 1);
-	BENCH_CHECK(bench_is_key(&keys, 0, g.namespace, g.name));
-	bench_queue_done(&q, &g, BENCH_OK, opened);
-	keys.at++; /* the rest is there, too, and in order */
-	keys.len--;
-	run_all(&q, &keys, BENCH_OK);
+	bool in_order = fill == fill_in_order;
+	for (uint32_t i = 0;;) { /* the rest is there, too, and in order */
+		uint32_t k = (uint32_t)strtoul(g.name.at + BENCH_NAME - 8, NULL, 10);
+		BENCH_CHECK(k < n && (in_order ? k : unordered(k, n)) == i &&
+			    bench_is_key(&keys, k, g.namespace, g.name));
+		bench_queue_done(&q, &g, BENCH_OK, opened);
+		if (++i == n)
+			break;
+		bench_queue_grant(&q, &g, opened);
+	}
 	must_be_empty(&q);
+}
+
+static void bench_recover(uint32_t n)
+{
+	recover(n, fill_in_order);
+}
+
+static void bench_recover_unordered(uint32_t n)
+{
+	recover(n, fill_unordered);
 }
 
 int main(int argc, char **argv)
@@ -305,6 +344,7 @@ int main(int argc, char **argv)
 	    {"bytes.running", bench_bytes_running},
 	    {"growth", bench_growth},
 	    {"recover", bench_recover},
+	    {"recover.unordered", bench_recover_unordered},
 	};
 	bench_begin();
 	for (size_t i = 0; argc == 4 && i < ARRAY_SIZE(benches); i++)

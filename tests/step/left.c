@@ -1,4 +1,5 @@
 #include "left.h"
+#include "queue/store_region.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -92,11 +93,6 @@ static struct queue_reader *place_reader(struct place *p)
 
 /* ---- start: as queue/broker.c ---- */
 
-int left_grow(void *ctx, uint64_t size)
-{
-	return region_grow(ctx, size);
-}
-
 static enum start_result made_anew(struct place *p, struct started *s)
 {
 	region_done(&s->region);
@@ -126,21 +122,9 @@ void left_configure(struct workqueue *wq)
 
 enum start_result start(struct place *p, uint64_t random, struct started *ret, struct err *err)
 {
-	struct region_spec spec = shm_queue_spec();
-	spec.max_size = PLACE_BYTES;
-	spec.initial_size = 4 * (uint64_t)SHM_BLOCK;
 	enum region_state state;
-	if (region_write(p->path, &spec, &ret->region, &state, err) < 0)
+	if (store_region_open(&ret->store, &ret->region, p->path, PLACE_BYTES, 0, &state, err) < 0)
 		return START_FAILED;
-	struct region_header *h = region_header(&ret->region);
-	ret->store = (struct store){
-	    .at = ret->region.at,
-	    .allocated = atomic_load_explicit(&h->allocated, memory_order_relaxed),
-	    .limit = h->max_size,
-	    .reserve = 4 * (uint64_t)SHM_BLOCK,
-	    .grow = left_grow,
-	    .grow_ctx = &ret->region,
-	};
 	if (state != REGION_RECOVERED)
 		return made_anew(p, ret);
 	int rc = store_recover(&ret->store, err);

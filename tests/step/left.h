@@ -33,7 +33,6 @@ struct started {
 };
 
 enum start_result { START_RECOVERED, START_MADE_ANEW, START_FAILED };
-int left_grow(void *ctx, uint64_t size); /* for struct store */
 /* random: what the writer's generator stood at. MADE_ANEW and FAILED leave nothing open; err says why. */
 enum start_result start(struct place *p, uint64_t random, struct started *ret, struct err *err);
 void start_done(struct started *s);

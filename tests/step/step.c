@@ -1,4 +1,5 @@
 #include "step.h"
+#include "queue/store_region.h"
 #include <stdio.h>
 #include <unistd.h>
 
@@ -264,24 +265,14 @@ static void judge(void)
 /* As queue/broker.c makes a new one. */
 static void create(void)
 {
-	struct region_spec spec = shm_queue_spec();
 	struct err err = {0};
 	struct started *s = &live.s;
 	enum region_state state;
-	spec.max_size = (uint64_t)LEFT_BLOCKS * SHM_BLOCK;
-	spec.initial_size = 4 * (uint64_t)SHM_BLOCK;
-	if (region_write(at_live.path, &spec, &s->region, &state, &err) < 0) {
+	if (store_region_open(&s->store, &s->region, at_live.path, (uint64_t)LEFT_BLOCKS * SHM_BLOCK, 0,
+			      &state, &err) < 0) {
 		fprintf(stderr, "step: %s\n", err.text);
 		exit(EXIT_FAILURE);
 	}
-	s->store = (struct store){
-	    .at = s->region.at,
-	    .allocated = spec.initial_size,
-	    .limit = spec.max_size,
-	    .reserve = 4 * (uint64_t)SHM_BLOCK,
-	    .grow = left_grow,
-	    .grow_ctx = &s->region,
-	};
 	if (store_format(&s->store, SHM_BLOCK) < 0 || workqueue_init(&s->wq, &s->store, 42, &err) < 0) {
 		fprintf(stderr, "step: a new region: %s\n", err.text);
 		exit(EXIT_FAILURE);

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -214,5 +215,36 @@ Test(region, a_thread_allocates_ahead_of_the_writer_and_never_above_the_most)
 	region_done(&r);
 	r = writer(REGION_RECOVERED);
 	cr_assert(r.at[spec.max_size - 1] == 7);
+	region_done(&r);
+}
+
+static bool is_resident(void *at, size_t bytes)
+{
+	unsigned char pages[512];
+	cr_assert(bytes / REGION_PAGE <= sizeof(pages) && mincore(at, bytes, pages) == 0);
+	for (size_t i = 0; i < bytes / REGION_PAGE; i++)
+		if (!(pages[i] & 1))
+			return false;
+	return true;
+}
+
+Test(region, the_thread_touches_private_memory_that_it_is_asked_to_and_leaves_what_is_in_it)
+{
+	enum { BYTES = 1 << 20 };
+	struct region r = writer(REGION_CREATED);
+	char *at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	cr_assert(at != MAP_FAILED);
+	region_ahead_touch(&r, at, BYTES); /* there is no thread: nothing */
+	cr_assert(!is_resident(at, BYTES));
+	at[5] = 'x';
+	cr_assert(region_ahead_start(&r) == 0);
+	region_ahead_touch(&r, at, BYTES);
+	for (int i = 0; i < 10000 && !is_resident(at, BYTES); i++)
+		usleep(1000);
+	cr_assert(is_resident(at, BYTES));
+	cr_assert(at[5] == 'x' && at[6] == 0);
+	region_ahead_stop(&r);
+	region_ahead_stop(&r);
+	munmap(at, BYTES);
 	region_done(&r);
 }
