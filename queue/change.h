@@ -67,6 +67,20 @@ static inline struct shm_pending pending_merge(struct shm_pending p, const struc
 	return p;
 }
 
+/* Counts an add of a pending key that changes nothing else: one store. False: its priority or a count must be written down. */
+static inline bool pending_merge_in_place(struct workqueue *wq, uint32_t slot, const struct wire_add_key *key)
+{
+	const struct shm_slot *s = store_slot(wq->store, slot);
+	struct shm_pending p = shm_pending_of(s->word);
+	if (key->priority > s->priority || p.count == 0 || p.count == UINT16_MAX || p.uncounted == UINT8_MAX)
+		return false;
+	p = pending_merge(p, key);
+	p.uncounted++;
+	wq->controllers[s->controller].uncounted_merges++;
+	store_word(wq->store, slot, p);
+	return true;
+}
+
 /* Does the key itself name the object that caused the add well enough? Initial lists and sweeps cause a key per object. */
 static inline bool cause_is_own(const struct wire_add_key *key)
 {

@@ -19,17 +19,9 @@ static struct shm_history happened(const struct shm_slot *s, enum shm_happened w
 /* Of READY every add for now leads to READY, so it is the one store of merge_in_place. */
 bool plain_merge(struct workqueue *wq, uint32_t slot, const struct wire_add_key *key)
 {
-	struct shm_slot *s = store_slot_at(wq->store, slot);
-	struct shm_pending p = shm_pending_of(s->word);
-	if (p.state != SHM_STATE_READY || s->detail || s->record || key->delay_ms ||
-	    key->priority > s->priority || p.count == 0 || p.count == UINT16_MAX ||
-	    p.uncounted == UINT8_MAX || !cause_is_own(key))
-		return false;
-	p = pending_merge(p, key);
-	p.uncounted++;
-	wq->controllers[s->controller].uncounted_merges++;
-	atomic_store_explicit(&s->word, shm_pending_word(p), memory_order_release);
-	return true;
+	const struct shm_slot *s = store_slot(wq->store, slot);
+	return shm_pending_of(s->word).state == SHM_STATE_READY && !s->detail && !s->record &&
+	       !key->delay_ms && cause_is_own(key) && pending_merge_in_place(wq, slot, key);
 }
 
 int plain_grant(struct workqueue *wq, uint32_t slot, const struct workqueue_holder *holder, int64_t now,

@@ -165,17 +165,11 @@ static bool merge_in_place(struct workqueue *wq, uint32_t slot, const struct wir
 			   enum state_event event, struct span object)
 {
 	const struct shm_slot *s = store_slot(wq->store, slot);
-	struct shm_pending p = shm_pending_of(s->word);
-	if (state_next(p.state, event) != p.state || (key->delay_ms && !later_is_now(p.state)) ||
-	    key->priority > s->priority || p.count == 0 || p.count == UINT16_MAX ||
-	    p.uncounted == UINT8_MAX || (says_changed(key) && s->record) || !same_object(wq, s, object) ||
-	    hold_may_be_own(s) || (key->cause == WIRE_CAUSE_OPERATOR && s->wait != SHM_WAIT_NONE))
-		return false;
-	p = pending_merge(p, key);
-	p.uncounted++;
-	wq->controllers[s->controller].uncounted_merges++;
-	store_word(wq->store, slot, p);
-	return true;
+	enum shm_state state = shm_pending_of(s->word).state;
+	return state_next(state, event) == state && (!key->delay_ms || later_is_now(state)) &&
+	       !(says_changed(key) && s->record) && same_object(wq, s, object) && !hold_may_be_own(s) &&
+	       !(key->cause == WIRE_CAUSE_OPERATOR && s->wait != SHM_WAIT_NONE) &&
+	       pending_merge_in_place(wq, slot, key);
 }
 
 /* A raise puts the key at the end of its new band, unless it is served sooner where it is. */
