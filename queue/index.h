@@ -148,6 +148,7 @@ int timers_reserve(struct index_heap *h, uint32_t keys); /* -ENOMEM */
 uint32_t timers_room(const struct index_heap *h);
 void index_timer_add(struct index *x, enum index_timed what, uint32_t slot, int64_t at);
 void index_timer_remove(struct index *x, enum index_timed what, uint32_t slot);
+void index_timers_link(struct index *x); /* at a start: the links of all timed slots were written over */
 int64_t index_timer_next(const struct index *x); /* INT64_MAX: none */
 uint32_t
 index_timer_due(const struct index *x,

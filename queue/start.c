@@ -2,19 +2,29 @@
  * are read once, and only memory that stays is filled. */
 #include "change.h"
 
-enum {
-	FOUND = 16384
-}; /* so many keys are put into the table at once: between them, reading slots would turn its lines out of the caches */
+/* So many keys are put into the table at once: between two of them, slots that are read would turn its lines out of the caches. */
+enum { FOUND = 16384 };
+
+struct found {
+	uint32_t tag, slot;
+};
+
+struct by_time {
+	int64_t at;
+	uint32_t slot;
+	uint32_t place; /* number of the namespace * INDEX_BANDS + band */
+};
+_Static_assert((uint64_t)SHM_BLOCKS_MAX *SHM_NAMESPACES_PER_BLOCK *INDEX_BANDS <= UINT32_MAX, "place");
 
 struct start {
 	struct workqueue *wq;
-	struct {
-		uint32_t tag, slot;
-	} * found;
+	struct found *found;
 	size_t n_found;
-	size_t n_ready;
 	int64_t last_ready;
-	bool in_order; /* the READY ones were found in the order of their times, and are linked */
+	/* The ready ones; NULL: those so far are in order, and linked. */
+	struct by_time *by_time;
+	size_t n_by_time;
+	struct big memory;
 };
 
 /* ---- keys ---- */
@@ -84,6 +94,120 @@ static int arrange_keys(struct start *b, struct err *err)
 		       SPAN_ARG(namespace), SPAN_ARG(name));
 }
 
+/* ---- ready lists: linked as they are found, until a time is out of order ---- */
+
+static bool is_before(const struct by_time *a, const struct by_time *b)
+{
+	return a->at != b->at ? a->at < b->at : a->slot < b->slot;
+}
+
+/* A few, mostly in order. */
+static void sort_few(struct by_time *at, size_t len)
+{
+	for (size_t i = 1; i < len; i++) {
+		struct by_time t = at[i];
+		size_t to = i;
+		for (; to > 0 && is_before(&t, &at[to - 1]); to--)
+			at[to] = at[to - 1];
+		at[to] = t;
+	}
+}
+
+/* By the highest bits of where they are between the first and the last time, as two digits; then those that are alike in these among
+ * themselves, the same way. They come in the order of their slots, and equal ones stay so. room: for as many. */
+static void sort_by_time(struct by_time *at, struct by_time *room, size_t len)
+{
+	enum { BITS = 11, DIGITS = 1 << BITS, FEW = 32 };
+	if (len <= FEW) {
+		sort_few(at, len);
+		return;
+	}
+	int64_t least = INT64_MAX, most = INT64_MIN;
+	for (size_t i = 0; i < len; i++) {
+		least = MIN(least, at[i].at);
+		most = MAX(most, at[i].at);
+	}
+	if (least == most)
+		return;
+	const uint64_t from = (uint64_t)least, range = (uint64_t)most - from;
+	const int bits = 64 - __builtin_clzll(range), shift = MAX(bits - 2 * BITS, 0);
+	uint32_t next[2][DIGITS + 1] = {{0}};
+	for (size_t i = 0; i < len; i++) {
+		uint64_t high = ((uint64_t)at[i].at - from) >> shift;
+		next[0][high % DIGITS + 1]++;
+		next[1][(high >> BITS) + 1]++;
+	}
+	for (size_t i = 0; i < DIGITS; i++) {
+		next[0][i + 1] += next[0][i];
+		next[1][i + 1] += next[1][i];
+	}
+	for (size_t i = 0; i < len; i++)
+		room[next[0][(((uint64_t)at[i].at - from) >> shift) % DIGITS]++] = at[i];
+	for (size_t i = 0; i < len; i++)
+		at[next[1][((uint64_t)room[i].at - from) >> shift >> BITS]++] = room[i];
+	for (size_t i = 0, end; shift && i < len; i = end) {
+		uint64_t high = ((uint64_t)at[i].at - from) >> shift;
+		for (end = i + 1; end < len && ((uint64_t)at[end].at - from) >> shift == high; end++)
+			;
+		if (end - i > 1)
+			sort_by_time(at + i, room, end - i);
+	}
+}
+
+static void gather_ready(struct start *b, uint32_t slot, const struct shm_slot *s)
+{
+	b->by_time[b->n_by_time++] =
+	    (struct by_time){s->ready_at, slot, s->namespace_number * INDEX_BANDS + index_band(s->priority)};
+}
+
+/* The first that is not in order: the slots before it are read again. */
+static int begin_by_time(struct start *b, uint32_t slot, struct err *err)
+{
+	struct store *st = b->wq->store;
+	big_init(&b->memory, store_slots(st) * sizeof(*b->by_time));
+	int rc = big_grow(&b->memory, b->memory.most);
+	if (rc < 0)
+		return err_set(err, rc, "no memory to sort the keys");
+	b->by_time = (struct by_time *)(void *)b->memory.at;
+	_cleanup_(free_ptr) struct shm_slot *room = xmalloc(SHM_BLOCK);
+	const struct shm_slot *slots = room;
+	for (uint32_t i = 0; i < slot; i++) {
+		if (i % SHM_SLOTS_PER_BLOCK == 0)
+			slots = store_read_slots(st, i, SHM_SLOTS_PER_BLOCK, room);
+		if (slots[i % SHM_SLOTS_PER_BLOCK].state == SHM_STATE_READY)
+			gather_ready(b, i, &slots[i % SHM_SLOTS_PER_BLOCK]);
+	}
+	return 0;
+}
+
+static int find_ready(struct start *b, uint32_t slot, const struct shm_slot *s, struct err *err)
+{
+	if (!b->by_time && s->ready_at >= b->last_ready) {
+		b->last_ready = s->ready_at;
+		index_ready_add(&b->wq->index, slot, s->namespace_number, index_band(s->priority));
+		return 0;
+	}
+	int rc = b->by_time ? 0 : begin_by_time(b, slot, err);
+	if (rc == 0)
+		gather_ready(b, slot, s);
+	return rc;
+}
+
+/* Memory that is touched for the first time is what sorting costs most: the links, which are made afterwards, are its room. */
+static void link_by_time(struct start *b)
+{
+	struct index *x = &b->wq->index;
+	_Static_assert(sizeof(struct by_time) <= sizeof(*x->links), "the links are room for all");
+	sort_by_time(b->by_time, (struct by_time *)(void *)x->links, b->n_by_time);
+	index_ready_clear(x);
+	index_timers_link(x);
+	for (size_t i = 0; i < b->n_by_time; i++)
+		index_ready_add(x, b->by_time[i].slot, b->by_time[i].place / INDEX_BANDS,
+				b->by_time[i].place % INDEX_BANDS);
+}
+
+/* ---- */
+
 /* store_check: it is a slot in use, whose parts are right. */
 static int find_slot(void *ctx, uint32_t slot, const struct shm_slot *s, struct err *err)
 {
@@ -102,84 +226,7 @@ static int find_slot(void *ctx, uint32_t slot, const struct shm_slot *s, struct 
 		wq->unrecorded += SHM_LEASED(s->state) && !s->record;
 		return 0;
 	}
-	b->in_order = b->in_order && s->ready_at >= b->last_ready;
-	b->last_ready = s->ready_at;
-	b->n_ready++;
-	if (b->in_order)
-		index_ready_add(&wq->index, slot, s->namespace_number, index_band(s->priority));
-	return 0;
-}
-
-/* ---- the ready lists, when the order of the times is not that of the slots ---- */
-
-struct by_time {
-	int64_t at;
-	uint32_t slot;
-	uint32_t place; /* number of the namespace * INDEX_BANDS + band */
-};
-_Static_assert((uint64_t)SHM_BLOCKS_MAX *SHM_NAMESPACES_PER_BLOCK *INDEX_BANDS <= UINT32_MAX, "place");
-
-/* By digits of 11 bits, the lowest first; equal ones keep the order of their slots. Returns which of the two has them. */
-static struct by_time *sort_by_time(struct by_time *from, struct by_time *to, size_t len)
-{
-	enum { BITS = 11, DIGITS = 1 << BITS };
-	int64_t least = INT64_MAX, most = INT64_MIN;
-	for (size_t i = 0; i < len; i++) {
-		least = MIN(least, from[i].at);
-		most = MAX(most, from[i].at);
-	}
-	uint64_t range = (uint64_t)most - (uint64_t)least;
-	for (unsigned shift = 0; shift < 64 && range >> shift; shift += BITS) {
-		size_t next[DIGITS + 1] = {0};
-		for (size_t i = 0; i < len; i++)
-			next[(((uint64_t)from[i].at - (uint64_t)least) >> shift) % DIGITS + 1]++;
-		for (size_t i = 0; i < DIGITS; i++)
-			next[i + 1] += next[i];
-		for (size_t i = 0; i < len; i++)
-			to[next[(((uint64_t)from[i].at - (uint64_t)least) >> shift) % DIGITS]++] = from[i];
-		struct by_time *swap = from;
-		from = to;
-		to = swap;
-	}
-	return from;
-}
-
-static size_t ready_slots(const struct store *st, struct by_time *ret)
-{
-	struct shm_slot *room = xmalloc(SHM_BLOCK);
-	const struct shm_slot *slots = room;
-	size_t n = 0;
-	for (uint32_t i = 0; i < store_slots(st); i++) {
-		if (i % SHM_SLOTS_PER_BLOCK == 0)
-			slots = store_read_slots(st, i, SHM_SLOTS_PER_BLOCK, room);
-		const struct shm_slot *s = &slots[i % SHM_SLOTS_PER_BLOCK];
-		if (s->state == SHM_STATE_READY)
-			ret[n++] = (struct by_time){
-			    s->ready_at, i, s->namespace_number * INDEX_BANDS + index_band(s->priority)};
-	}
-	free(room);
-	return n;
-}
-
-static int link_by_time(struct start *b, struct err *err)
-{
-	struct index *x = &b->wq->index;
-	struct big memory;
-	big_init(&memory, 2 * b->n_ready * sizeof(struct by_time));
-	int rc = big_grow(&memory, memory.most);
-	if (rc < 0) {
-		err_set(err, rc, "no memory to sort %zu keys", b->n_ready);
-	} else {
-		struct by_time *ready = (struct by_time *)(void *)memory.at;
-		size_t n = ready_slots(x->store, ready);
-		ready = sort_by_time(ready, ready + n, n);
-		index_ready_clear(x);
-		for (size_t i = 0; i < n; i++)
-			index_ready_add(x, ready[i].slot, ready[i].place / INDEX_BANDS,
-					ready[i].place % INDEX_BANDS);
-	}
-	big_done(&memory);
-	return rc;
+	return find_ready(b, slot, s, err);
 }
 
 /* ---- */
@@ -196,7 +243,7 @@ int workqueue_init(struct workqueue *wq, struct store *st, uint64_t random, stru
 	index_init(&wq->index, st);
 	settle_init(&wq->settle);
 	workqueue_rows_changed(wq);
-	struct start b = {.wq = wq, .in_order = true, .last_ready = INT64_MIN};
+	struct start b = {.wq = wq, .last_ready = INT64_MIN};
 	b.found = xmalloc(FOUND * sizeof(*b.found));
 	int rc = index_expect(&wq->index);
 	if (rc < 0)
@@ -206,9 +253,10 @@ int workqueue_init(struct workqueue *wq, struct store *st, uint64_t random, stru
 		rc = store_check(st, find_slot, &b, err);
 	if (rc == 0)
 		rc = arrange_keys(&b, err);
-	if (rc == 0 && !b.in_order)
-		rc = link_by_time(&b, err);
+	if (rc == 0 && b.by_time)
+		link_by_time(&b);
 	free(b.found);
+	big_done(&b.memory);
 	if (rc < 0)
 		workqueue_done_with(wq);
 	return rc;

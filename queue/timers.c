@@ -76,6 +76,13 @@ void index_timer_remove(struct index *x, enum index_timed what, uint32_t slot)
 		down(x, h, i, last);
 }
 
+void index_timers_link(struct index *x)
+{
+	for (size_t what = 0; what < INDEX_TIMED_COUNT; what++)
+		for (uint32_t i = 0; i < x->heaps[what].len; i++)
+			x->links[x->heaps[what].at[i].slot].timer = i;
+}
+
 static const struct index_timer *first(const struct index *x)
 {
 	const struct index_timer *best = NULL;

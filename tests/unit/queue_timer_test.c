@@ -140,3 +140,36 @@ Test(timer, the_longest_delay_does_not_overflow)
 	lib_after(&l, "a", WIRE_DELAY_MS_MOST, WIRE_TIMER_EARLIEST);
 	cr_assert(lib_slot(&l, "a")->ready_at == l.now + WIRE_DELAY_MS_MOST * MS);
 }
+
+/* ---- restart ---- */
+
+/* Two of three are ready, in another order than that of their slots; one of them for a month. */
+Test(timer, after_a_restart_ready_keys_come_in_the_order_of_their_times_and_the_others_when_they_are_due)
+{
+	enum { N = 600 };
+	lib_add(&l, "old");
+	lib_advance(&l, 30 * 24 * 3600 * S);
+	for (int i = 0; i < N; i++) {
+		char name[16];
+		int place = i * 7 % N;
+		snprintf(name, sizeof(name), "k%d", place);
+		lib_after(&l, name, place % 3 ? 1 + place : 3600000 + place, WIRE_TIMER_EARLIEST);
+	}
+	for (int i = 0; i < N; i++)
+		lib_advance(&l, NS_PER_MS);
+	lib_restart(&l);
+	lib_run(&l, "old", WIRE_OUTCOME_OK);
+	for (int third = 0; third < 2; third++) {
+		for (int i = 0; i < N; i++) {
+			char name[16];
+			snprintf(name, sizeof(name), "k%d", i);
+			if (third == 0 && i % 3)
+				lib_run(&l, name, WIRE_OUTCOME_OK);
+			if (third == 1 && i % 3 == 0) {
+				lib_advance(&l, 3 * NS_PER_MS * (i > 0));
+				lib_run(&l, name, WIRE_OUTCOME_OK);
+			}
+		}
+		lib_advance(&l, 3600000 * (int64_t)NS_PER_MS - N * NS_PER_MS);
+	}
+}
