@@ -162,8 +162,6 @@ static bool has_nothing(const struct watcher *w, const struct sub *s)
 static void collect(struct watcher *w, struct controller *c, size_t max, struct keys *out)
 {
 	struct store_view v;
-	struct object o;
-	struct span json;
 	for (uint32_t i = 0; c->sweep.sub < c->n_subs && out->count < max && i < SWEEP_SLOTS; i++) {
 		struct sub *s = &c->subs[c->sweep.sub];
 		uint32_t slots = store_slots(w->store);
@@ -173,17 +171,12 @@ static void collect(struct watcher *w, struct controller *c, size_t max, struct 
 			continue;
 		}
 		uint32_t slot = (uint32_t)(((uint64_t)c->sweep.first + c->sweep.looked) % slots);
-		buf_reset(&w->text_before);
+		size_t before = out->count;
 		if (store_at(w->store, slot, &v) && v.table == s->informer->table &&
-		    store_json(w->store, v.slot, &json) == 0 &&
-		    object_read(json, &w->text_before, &o, NULL) == 0) {
-			size_t before = out->count;
-			sub_keys_of_create(s, &o, out);
-			if (out->all && before) { /* it does not fit any more: it begins the next batch */
-				out->count = before;
-				out->all = false;
-				return;
-			}
+		    sub_keys_of_cached(s, &v, out) && out->all && before) {
+			out->count = before; /* it does not fit any more: it begins the next batch */
+			out->all = false;
+			return;
 		}
 		c->sweep.looked++;
 	}

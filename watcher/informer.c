@@ -77,13 +77,6 @@ static struct mapping_lookup lookup_of(struct sub *s)
 	    .for_scope = store_table_entry(s->informer->watcher->store, s->primary->table)->scope};
 }
 
-void sub_keys_of_create(struct sub *s, const struct object *o, struct keys *out)
-{
-	struct mapping_lookup lookup = lookup_of(s);
-	if (predicate_passes(&s->predicate, NULL, o))
-		mapping_keys(&s->mapping, o, &lookup, out);
-}
-
 /* ---- into the outbox ---- */
 
 static bool passes(const struct sub *s, const struct change *c)
@@ -200,6 +193,21 @@ static bool read_cached(struct watcher *w, const struct store_view *v, struct ob
 	buf_reset(&w->text_before);
 	return store_json(w->store, v->slot, &json) == 0 &&
 	       object_read(json, &w->text_before, ret, NULL) == 0;
+}
+
+bool sub_keys_of_cached(struct sub *s, const struct store_view *v, struct keys *out)
+{
+	struct object o;
+	struct mapping_lookup lookup = lookup_of(s);
+	if (s->mapping.type == MAP_SELF && predicate_passes_creates(&s->predicate)) {
+		keys_add(out, v->namespace, v->name); /* without unpacking it */
+		return true;
+	}
+	if (!read_cached(s->informer->watcher, v, &o))
+		return false;
+	if (predicate_passes(&s->predicate, NULL, &o))
+		mapping_keys(&s->mapping, &o, &lookup, out);
+	return true;
 }
 
 /* Of an object that finds no room as a whole. */

@@ -139,3 +139,31 @@ bool predicate_passes(const struct predicate *p, const struct object *before, co
 	}
 	return true;
 }
+
+bool predicate_passes_creates(const struct predicate *p)
+{
+	switch (p->type) {
+	case PREDICATE_AND:
+		for (size_t i = 0; i < p->count; i++)
+			if (!predicate_passes_creates(&p->children[i]))
+				return false;
+		return true;
+	case PREDICATE_OR:
+		for (size_t i = 0; i < p->count; i++)
+			if (predicate_passes_creates(&p->children[i]))
+				return true;
+		return false;
+	case PREDICATE_GENERATION_CHANGED:
+	case PREDICATE_RESOURCE_VERSION_CHANGED:
+	case PREDICATE_LABEL_CHANGED:
+	case PREDICATE_ANNOTATION_CHANGED:
+	case PREDICATE_DEFAULT_CUSTOM:
+		return true;
+	case PREDICATE_FIELD:
+		return p->config->op == FIELD_CHANGED;
+	case PREDICATE_NOT:
+	case PREDICATE_LABEL_SELECTOR:
+		break;
+	}
+	return false;
+}

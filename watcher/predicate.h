@@ -27,3 +27,5 @@ void predicate_done(struct predicate *p);
 
 /* before: NULL for a create; after: NULL for a delete. */
 bool predicate_passes(const struct predicate *p, const struct object *before, const struct object *after);
+/* Does the create of any object pass? False where it depends on the object, or is not easily told. */
+bool predicate_passes_creates(const struct predicate *p);

@@ -64,20 +64,16 @@ static bool take(struct watcher *w, struct controller *c)
 	struct resync *r = &c->resync;
 	struct sub *s = &c->subs[r->sub];
 	struct store_view v;
-	struct object o;
-	struct span json;
-	buf_reset(&w->text_before);
+	keys_reset(&w->keys);
 	if (!store_at(w->store, r->slot, &v) || v.table != s->informer->table ||
-	    store_json(w->store, v.slot, &json) < 0 || object_read(json, &w->text_before, &o, NULL) < 0)
+	    !sub_keys_of_cached(s, &v, &w->keys))
 		return false;
 	struct outbox_key k = {.controller = c->index,
 			       .priority = PRIORITY_LOW,
 			       .cause = WIRE_CAUSE_RESYNC,
 			       .cause_kind = span_of(s->cause_kind),
-			       .cause_namespace = o.namespace,
-			       .cause_name = o.name};
-	keys_reset(&w->keys);
-	sub_keys_of_create(s, &o, &w->keys);
+			       .cause_namespace = v.namespace,
+			       .cause_name = v.name};
 	for (size_t i = 0; i < w->keys.count; i++) {
 		keys_get(&w->keys, i, &k.namespace, &k.name);
 		(void)outbox_put(w->outbox, &k,

@@ -193,8 +193,9 @@ void informer_heal(struct informer *i, int64_t now_ns);
 uint32_t informer_cut(const struct informer *i);
 void informer_index(struct informer *i); /* builds references from the cache */
 
-/* The key set of one sub for a create of this object, as a sweep makes it. */
-void sub_keys_of_create(struct sub *s, const struct object *o, struct keys *out);
+/* Adds the keys that one sub has for a create of this object, as a sweep makes them: only where its names are not enough the object
+ * is unpacked. False: it cannot be read. */
+bool sub_keys_of_cached(struct sub *s, const struct store_view *v, struct keys *out);
 
 /* ---- stream.c ---- */
 

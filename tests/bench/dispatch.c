@@ -41,13 +41,7 @@ static _Noreturn void host(struct clients *cs, void *ctx _unused_)
 					: m.type == WIRE_TYPE_DONE_ACK && !m.done_ack.stale);
 		if (m.type == WIRE_TYPE_GRANT) {
 			clients_got(cs, m.grant.name);
-			system_send(c, &(struct wire){.type = WIRE_TYPE_DONE,
-						      .done = {.incarnation = incarnation,
-							       .slot = m.grant.slot,
-							       .generation = m.grant.generation,
-							       .outcome = WIRE_OUTCOME_OK,
-							       .requeue_after_ms = -1,
-							       .duration_us = 1}});
+			system_send_done(c, incarnation, &m.grant);
 		} else {
 			BENCH_CHECK(running);
 			system_send(c, &poll_message);

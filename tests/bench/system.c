@@ -124,7 +124,18 @@ void system_send(struct transport_client *c, const struct wire *m)
 		bench_fail("%s: %s %s", wire_type_name(m->type), strerror(-rc), err.text);
 }
 
-/* The next message, decoded: free it with wire_done before the next one is asked for. */
+void system_send_done(struct transport_client *c, uint64_t incarnation, const struct wire_grant *grant)
+{
+	const struct wire m = {.type = WIRE_TYPE_DONE,
+			       .done = {.incarnation = incarnation,
+					.slot = grant->slot,
+					.generation = grant->generation,
+					.outcome = WIRE_OUTCOME_OK,
+					.requeue_after_ms = -1,
+					.duration_us = 1}};
+	system_send(c, &m);
+}
+
 void system_receive(struct transport_client *c, struct wire *ret)
 {
 	struct transport_reply reply;

@@ -21,5 +21,7 @@ void system_send(struct transport_client *c, const struct wire *m);
 /* The next message, decoded: free it with wire_done before the next one is asked for. */
 void system_receive(struct transport_client *c, struct wire *ret);
 struct wire system_expect(struct transport_client *c, enum wire_type type);
+/* DONE of a granted key, by a reconciler that did nothing. */
+void system_send_done(struct transport_client *c, uint64_t incarnation, const struct wire_grant *grant);
 /* The HELLO of web's host number n, with a jail that is a process which only sleeps; the broker's incarnation. */
 uint64_t system_hello_host(struct transport_client *c, uint32_t n);

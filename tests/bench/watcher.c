@@ -201,13 +201,7 @@ static _Noreturn void host(FILE *out)
 				SPAN_ARG(m.grant.namespace), SPAN_ARG(m.grant.name),
 				(unsigned long long)version, (long long)at);
 			fflush(out);
-			system_send(c, &(struct wire){.type = WIRE_TYPE_DONE,
-						      .done = {.incarnation = incarnation,
-							       .slot = m.grant.slot,
-							       .generation = m.grant.generation,
-							       .outcome = WIRE_OUTCOME_OK,
-							       .requeue_after_ms = -1,
-							       .duration_us = 1}});
+			system_send_done(c, incarnation, &m.grant);
 		} else {
 			system_send(c, &poll_message);
 		}

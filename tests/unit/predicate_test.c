@@ -192,3 +192,40 @@ Test(predicate, label_selector)
 	c.text = "a in (";
 	cr_assert_eq(predicate_init(&p, &c, &err), -EINVAL);
 }
+
+/* A sweep asks no object where this says yes, so it must never say yes of one that an object could fail. */
+Test(predicate, passes_creates_of_any_object)
+{
+	struct config_predicate web = {.type = PREDICATE_LABEL_SELECTOR, .text = "tier=web"},
+				changed = {.type = PREDICATE_GENERATION_CHANGED},
+				path = {.type = PREDICATE_FIELD,
+					.text = "spec.mode",
+					.op = FIELD_CHANGED,
+					.wanted = false};
+	const struct {
+		enum config_predicate_type type;
+		struct config_predicate children[2];
+		size_t count;
+		bool all;
+	} cases[] = {{PREDICATE_AND, {changed, path}, 2, true}, {PREDICATE_AND, {changed, web}, 2, false},
+		     {PREDICATE_AND, {{0}}, 0, true},		{PREDICATE_OR, {web, changed}, 2, true},
+		     {PREDICATE_OR, {web, web}, 2, false},	{PREDICATE_OR, {{0}}, 0, false},
+		     {PREDICATE_NOT, {changed}, 1, false},	{PREDICATE_NOT, {web}, 1, false}};
+	struct object db = OBJECT("2", "1", "\"tier\":\"db\"", "", "");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct config_predicate c = {.type = cases[i].type,
+					     .children = (struct config_predicate *)cases[i].children,
+					     .count = cases[i].count};
+		struct predicate p;
+		cr_assert_eq(predicate_init(&p, &c, &err), 0, "%s", err.text);
+		cr_assert_eq(predicate_passes_creates(&p), cases[i].all, "%zu", i);
+		cr_assert(!cases[i].all || predicate_passes(&p, NULL, &db), "%zu", i);
+		predicate_done(&p);
+	}
+	struct predicate p;
+	for (int custom = 0; custom < 2; custom++) {
+		predicate_init_default(&p, custom);
+		cr_assert(predicate_passes_creates(&p));
+		predicate_done(&p);
+	}
+}
