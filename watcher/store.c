@@ -1,7 +1,12 @@
 #include "store_internal.h"
 #include <stdio.h>
 
-enum { WORK_BYTES = 1 << 20 };
+enum {
+	WORK_BYTES = 1 << 20,
+	DROP_LOOKS =
+	    16384,	 /* slots of dropped tables in one go: as long as moving so many bytes, and fewer */
+	DROP_MAX = 1024, /* of them with an object */
+};
 
 /* ---- tables ---- */
 
@@ -72,20 +77,16 @@ void store_table_set_synced(struct store *s, uint32_t table, bool synced)
 void store_tables_keep(struct store *s, bool (*keep)(void *ctx, uint32_t table), void *ctx)
 {
 	struct cache_header *h = store_header(s);
-	bool dropped = false;
 	for (uint32_t i = 0; i < CACHE_TABLES; i++) {
 		uint32_t state = atomic_load_explicit(&h->table[i].state, memory_order_relaxed);
 		if (!(state & CACHE_TABLE_USED) || keep(ctx, table_id(i, state)))
 			continue;
-		/* First nobody may find it, then its objects go; a start after a kill in between removes the
-		 * rest. */
+		/* First nobody may find it, then its objects go, bit by bit; a start after a kill in between removes
+		 * the rest. */
 		atomic_store_explicit(&h->table[i].state, state & ~3u, memory_order_release);
-		dropped = true;
+		s->dropping = true;
+		s->drop_at = 0;
 	}
-	for (uint32_t i = 0; dropped && i < s->slots; i++)
-		if (atomic_load_explicit(&store_slot(s, i)->place, memory_order_relaxed) &&
-		    !table_alive(s, store_slot(s, i)->table))
-			store_delete(s, i);
 }
 
 /* ---- slots ---- */
@@ -350,12 +351,9 @@ int store_put_metadata(struct store *s, uint32_t table, const struct object *o, 
 	return rc;
 }
 
-void store_delete(struct store *s, uint32_t index)
+static void remove_object(struct store *s, uint32_t index, uint64_t place)
 {
 	struct cache_slot *slot = store_slot(s, index);
-	uint64_t place = atomic_load_explicit(&slot->place, memory_order_relaxed);
-	if (!place)
-		return;
 	store_slot_switch(slot, 0);
 	store_index_remove(s, STORE_INDEX_NAME, slot->hash, index);
 	index_owners(s, index, store_record(s, place), NULL, false);
@@ -364,16 +362,40 @@ void store_delete(struct store *s, uint32_t index)
 		atomic_fetch_sub_explicit(&store_table_entry(s, slot->table)->objects, 1,
 					  memory_order_relaxed);
 	s->free_slots[s->n_free++] = index;
-	uint64_t length = cache_place_length(place);
 	count_cut(s, NULL, store_record(s, place));
 	store_pack_gone(s, store_record(s, place));
 	store_space_give(s, place);
-	after_change(s, length);
+}
+
+void store_delete(struct store *s, uint32_t index)
+{
+	uint64_t place = atomic_load_explicit(&store_slot(s, index)->place, memory_order_relaxed);
+	if (!place)
+		return;
+	remove_object(s, index, place);
+	after_change(s, cache_place_length(place));
+}
+
+bool store_drop(struct store *s)
+{
+	if (!s->dropping)
+		return false;
+	for (uint32_t looked = 0, gone = 0; s->drop_at < s->slots && looked < DROP_LOOKS && gone < DROP_MAX;
+	     looked++, s->drop_at++) {
+		const struct cache_slot *slot = store_slot(s, s->drop_at);
+		uint64_t place = atomic_load_explicit(&slot->place, memory_order_relaxed);
+		if (place && !table_alive(s, slot->table)) {
+			remove_object(s, s->drop_at, place);
+			gone++;
+		}
+	}
+	s->dropping = s->drop_at < s->slots;
+	return true;
 }
 
 bool store_work(struct store *s)
 {
-	return store_pack_learn(s) || store_move(s, WORK_BYTES);
+	return store_drop(s) || store_pack_learn(s) || store_move(s, WORK_BYTES);
 }
 
 int store_json(struct store *s, uint32_t slot, struct span *ret)

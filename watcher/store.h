@@ -29,7 +29,8 @@ int store_table(struct store *s, const char *name, const char *api_version, cons
 struct cache_table *store_table_entry(struct store *s, uint32_t table);
 bool store_table_synced(struct store *s, uint32_t table);
 void store_table_set_synced(struct store *s, uint32_t table, bool synced);
-/* Removes every table that keep() does not want, with its objects. */
+/* Removes every table that keep() does not want: at once for readers; its objects go bit by bit, in store_work or when
+ * somebody needs the room. */
 void store_tables_keep(struct store *s, bool (*keep)(void *ctx, uint32_t table), void *ctx);
 
 /* ---- objects ---- */

@@ -61,6 +61,8 @@ struct store {
 	uint32_t *marks;
 	uint32_t objects;
 	enum store_purpose purpose; /* of what is being allocated */
+	bool dropping;		    /* there may be objects of dropped tables from slot drop_at on */
+	uint32_t drop_at;
 	/* the mover's round over all slots: store_move.c */
 	uint32_t at;
 	uint32_t victim;   /* the segment that is being emptied; CACHE_SEGMENTS: none */
@@ -120,6 +122,7 @@ static inline bool store_record_owner_is_first(const struct cache_record *r, siz
 uint32_t store_record_check(const struct cache_record *r);
 int store_more_slots(struct store *s, struct err *err);
 void store_slot_switch(struct cache_slot *slot, uint64_t place);
+bool store_drop(struct store *s); /* takes some objects of dropped tables out; false: there are none */
 
 /* store_pack.c */
 /* How json is to be stored in this table: sets head's lengths, encoding and dictionary. The text is json, or good until

@@ -25,6 +25,7 @@ static struct store_packing *packing_of(struct store *s, uint32_t table)
 	if (p->table != table) { /* of a table that is no more */
 		if (p->dictionary)
 			store_dictionary_drop(s, p->dictionary);
+		compress_dictionary_free(p->ready);
 		const struct cache_table *t = store_table_entry(s, table);
 		*p = (struct store_packing){.table = table,
 					    .learns = strcmp(t->kind, "Secret") != 0 ||
@@ -289,8 +290,9 @@ struct span store_pack(struct store *s, uint32_t table, struct span json, struct
 
 bool store_pack_is_old(struct store *s, const struct cache_record *r)
 {
-	const struct store_packing *p = packing_of(s, r->table);
-	return p->dictionary && r->dictionary != p->dictionary && r->object_len >= PACK_MIN;
+	const struct store_packing *p = &s->packing[r->table % CACHE_TABLES];
+	return p->table == r->table && p->dictionary && r->dictionary != p->dictionary &&
+	       r->object_len >= PACK_MIN;
 }
 
 int store_unpack(struct store *s, uint64_t place, struct buf *out)
@@ -336,7 +338,8 @@ void store_pack_stored(struct store *s, const struct cache_record *now, const st
 
 void store_pack_gone(struct store *s, const struct cache_record *r)
 {
-	struct store_packing *p = packing_of(s, r->table);
-	p->bytes -= MIN(p->bytes, (uint64_t)r->object_len);
+	struct store_packing *p = &s->packing[r->table % CACHE_TABLES];
+	if (p->table == r->table) /* it may have been dropped, and another one be in its place */
+		p->bytes -= MIN(p->bytes, (uint64_t)r->object_len);
 	store_dictionary_count(s, r->dictionary, -1);
 }

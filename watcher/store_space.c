@@ -180,6 +180,8 @@ int store_space_take(struct store *s, uint64_t length, uint64_t *ret_place, char
 		int rc = store_take(s, length, ret_place, ret_at);
 		if (rc != -EDQUOT && rc != -ENOSPC)
 			return rc < 0 ? refuse(s, rc, length, err) : 0;
+		if (store_drop(s))
+			continue;
 		uint32_t worst = worst_segment(s, length);
 		if (worst == CACHE_SEGMENTS || store_move_all(s, worst) < 0)
 			return refuse(s, rc, length, err);

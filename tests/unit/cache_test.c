@@ -437,7 +437,56 @@ Test(cache, a_dropped_table_is_gone_with_its_objects)
 	cr_assert_eq(store_table(store, "v1 ConfigMap", "v1", "ConfigMap", &table, &err), 0);
 	cr_assert_neq(table, old);
 	cr_assert_eq(count(""), 0);
+	while (store_work(store))
+		;
+	struct store_usage u;
+	store_usage(store, &u);
+	cr_assert_eq(u.objects, 0);
+	cr_assert_eq(u.live, 0);
 	buf_done(&b);
+}
+
+/* A table of very many objects would hold up everybody. */
+Test(cache, a_dropped_table_goes_in_steps_and_gives_its_room_to_whoever_needs_it)
+{
+	enum { MANY = 20000 };
+	char name[32];
+	struct store_usage u;
+	for (int i = 0; i < MANY; i++) {
+		snprintf(name, sizeof name, "n%d", i);
+		cr_assert_eq(put(name, "1", "o"), 0, "%s", err.text);
+	}
+	while (store_work(store))
+		;
+	uint32_t old = table;
+	store_tables_keep(store, keep_none, NULL);
+	/* Another one has its place at once; the same names are other objects. */
+	cr_assert_eq(store_table(store, "v1 ConfigMap", "v1", "ConfigMap", &table, &err), 0);
+	cr_assert_eq(table % CACHE_TABLES, old % CACHE_TABLES);
+	cr_assert_eq(put("n7", "2", "o"), 0);
+	uint32_t before = MANY + 1, steps = 0;
+	for (bool more = true; more; steps++) {
+		more = store_work(store);
+		store_usage(store, &u);
+		cr_assert_leq(before - u.objects, 1024);
+		cr_assert_eq(count(""), 1);
+		cr_assert_eq(count("o"), 1);
+		before = u.objects;
+	}
+	cr_assert_eq(u.objects, 1);
+	cr_assert_gt(steps, MANY / 1024);
+	cr_assert_eq(atomic_load(&store_table_entry(store, table)->objects), 1);
+	/* Dropped with nobody working: a put that finds no room takes theirs. */
+	int n = 0;
+	do
+		snprintf(name, sizeof name, "l%d", n++);
+	while (put_sized(name, "u", "1", NULL, 60000) == 0);
+	store_tables_keep(store, keep_none, NULL);
+	cr_assert_eq(store_table(store, "v1 ConfigMap", "v1", "ConfigMap", &table, &err), 0);
+	for (int i = 0; i < n / 2; i++) {
+		snprintf(name, sizeof name, "m%d", i);
+		cr_assert_eq(put_sized(name, "u", "1", NULL, 60000), 0, "%d of %d: %s", i, n, err.text);
+	}
 }
 
 Test(cache, long_table_names_stay_apart)
