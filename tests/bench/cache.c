@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { READS = 20000, LISTS = 400, OWNED = 100 };
+enum { READS = 20000, LISTS = 400, OWNED = 100, TURNS = 20 };
 
 static const char *dir;
 static uint32_t count;
@@ -166,44 +166,83 @@ static int see(void *ctx, struct span namespace _unused_, struct span name _unus
 	return 0;
 }
 
-static void read_all(struct cache *c, uint32_t table, struct packed *p)
+/* One of the two sides, on the picks from..to: they take turns, so that what disturbs the machine disturbs both. */
+struct turn {
+	struct cache *cache;
+	uint32_t table;
+	struct packed *packed;
+	struct decompress *decompress;
+	char (*names)[2][64];
+};
+
+static void get_read(const struct turn *t, size_t from, size_t to)
 {
-	struct buf out = {0}, copy = {0};
-	struct decompress *d = decompress_new();
-	char(*names)[2][64] = xcalloc(READS, sizeof *names);
-	for (size_t i = 0; i < READS; i++)
-		objects_pod_name(picks[i], names[i][0], names[i][1]);
-	int64_t from = cpu_ns();
-	for (size_t i = 0; i < READS; i++) {
+	static struct buf out;
+	for (size_t i = from; i < to; i++) {
 		buf_reset(&out);
-		if (cache_get(c, table, span_of(names[i][0]), span_of(names[i][1]), &out, &err) < 0)
+		if (cache_get(t->cache, t->table, span_of(t->names[i][0]), span_of(t->names[i][1]), &out,
+			      &err) < 0)
 			fail("get");
 	}
-	int64_t to = cpu_ns();
-	print("read.get", (double)(to - from) / READS);
-	from = cpu_ns();
-	for (size_t i = 0; i < READS; i++)
-		unpack_one(p, d, picks[i], &copy, &out);
-	to = cpu_ns();
-	print("floor.get", (double)(to - from) / READS);
+}
+
+static void get_floor(const struct turn *t, size_t from, size_t to)
+{
+	static struct buf copy, out;
+	for (size_t i = from; i < to; i++)
+		unpack_one(t->packed, t->decompress, picks[i], &copy, &out);
+}
+
+static void list_read(const struct turn *t, size_t from, size_t to)
+{
 	uint32_t seen = 0;
-	from = cpu_ns();
-	for (size_t i = 0; i < LISTS; i++) {
+	for (size_t i = from; i < to; i++) {
 		char owner[37];
 		objects_owner(picks[i], owner);
-		if (cache_walk(c, table, span_of(owner), see, &seen, &err) < 0)
+		if (cache_walk(t->cache, t->table, span_of(owner), see, &seen, &err) < 0)
 			fail("walk");
 	}
-	to = cpu_ns();
-	if (seen != LISTS * OWNED)
+	if (seen != (to - from) * OWNED)
 		fail("an owner does not have its hundred");
-	print("read.list", (double)(to - from) / LISTS);
-	from = cpu_ns();
-	for (size_t i = 0; i < LISTS; i++)
+}
+
+static void list_floor(const struct turn *t, size_t from, size_t to)
+{
+	static struct buf copy, out;
+	for (size_t i = from; i < to; i++)
 		for (uint32_t k = 0; k < OWNED; k++)
-			unpack_one(p, d, picks[i] / OWNED * OWNED + k, &copy, &out);
-	to = cpu_ns();
-	print("floor.list", (double)(to - from) / LISTS);
+			unpack_one(t->packed, t->decompress, picks[i] / OWNED * OWNED + k, &copy, &out);
+}
+
+typedef void side(const struct turn *t, size_t from, size_t to);
+
+static void measure(const struct turn *t, const char *name, side *read, side *floor, size_t n)
+{
+	side *const sides[] = {read, floor};
+	int64_t spent[2] = {0};
+	for (size_t k = 0; k < 2; k++) /* once, so that all pages are there */
+		sides[k](t, 0, n);
+	for (size_t at = 0; at < n; at += n / TURNS)
+		for (size_t k = 0; k < 2; k++) {
+			size_t which = (at / (n / TURNS) + k) % 2;
+			int64_t from = cpu_ns();
+			sides[which](t, at, at + n / TURNS);
+			spent[which] += cpu_ns() - from;
+		}
+	for (size_t k = 0; k < 2; k++) {
+		char text[32];
+		snprintf(text, sizeof text, "%s.%s", k ? "floor" : "read", name);
+		print(text, (double)spent[k] / (double)n);
+	}
+}
+
+static void read_all(struct cache *c, uint32_t table, struct packed *p)
+{
+	struct turn t = {c, table, p, decompress_new(), xcalloc(READS, sizeof *t.names)};
+	for (size_t i = 0; i < READS; i++)
+		objects_pod_name(picks[i], t.names[i][0], t.names[i][1]);
+	measure(&t, "get", get_read, get_floor, READS);
+	measure(&t, "list", list_read, list_floor, LISTS);
 }
 
 static void reader(void)
