@@ -24,6 +24,10 @@ struct cache {
 	char *region_dir;
 	struct region region;
 	struct segment *segments; /* CACHE_SEGMENTS */
+	struct index {
+		struct region region;
+		uint64_t word; /* 0: not open */
+	} by_name, by_owner;
 	uint64_t segment_epoch;
 	int64_t looked_ms;
 	struct cache_unpack *unpack;
@@ -59,12 +63,21 @@ static void segment_close(struct segment *s)
 	*s = (struct segment){0};
 }
 
+static void index_close(struct index *x)
+{
+	if (x->word)
+		region_done(&x->region);
+	*x = (struct index){0};
+}
+
 void cache_close(struct cache *c)
 {
 	if (!c)
 		return;
 	for (size_t i = 0; c->segments && i < CACHE_SEGMENTS; i++)
 		segment_close(&c->segments[i]);
+	index_close(&c->by_name);
+	index_close(&c->by_owner);
 	region_done(&c->region);
 	cache_unpack_free(c->unpack);
 	buf_done(&c->record);
@@ -270,44 +283,61 @@ static int read_object(struct cache *c, uint32_t index, const struct wanted *w, 
 	return -EAGAIN;
 }
 
+/* The entries of the index that the word names; NULL: its file is not there, so the word is old. */
+static int open_index(struct cache *c, struct index *x, uint64_t word, _Atomic uint64_t **ret)
+{
+	*ret = NULL;
+	if (x->word != word) {
+		struct region_spec spec = cache_index_spec(word);
+		_cleanup_(free_ptr) char *path =
+		    xasprintf("%s/cache-%llu.idx", c->region_dir, (unsigned long long)cache_index_file(word));
+		index_close(x);
+		int rc = region_read(path, &spec, &x->region, NULL);
+		if (rc < 0)
+			return rc == -ENOENT ? 0 : rc;
+		x->word = word;
+	}
+	if (x->region.mapped < cache_index_size(word))
+		return -EPROTO;
+	*ret = (_Atomic uint64_t *)(void *)(x->region.at + REGION_PAGE);
+	return 0;
+}
+
+static void found(struct cache *c, uint32_t slot)
+{
+	if (c->n_found == c->found_cap) {
+		c->found_cap = c->found_cap ? c->found_cap * 2 : 16;
+		c->found = xrealloc(c->found, c->found_cap * sizeof *c->found);
+	}
+	c->found[c->n_found++] = slot;
+}
+
 /* Puts the slots that the index names for this hash into c->found. */
-static int probe(struct cache *c, size_t word_offset, uint64_t hash)
+static int probe(struct cache *c, struct index *x, const _Atomic uint64_t *shared, uint64_t hash)
 {
 	for (int i = 0; i < TRIES; i++) {
-		_Atomic uint64_t *index = (_Atomic uint64_t *)(void *)(c->region.at + word_offset);
-		uint64_t word = atomic_load_explicit(index, memory_order_acquire);
+		uint64_t word = atomic_load_explicit(shared, memory_order_acquire);
+		_Atomic uint64_t *entries;
 		c->n_found = 0;
 		if (!word)
 			return 0;
 		unsigned log2 = cache_index_log2(word);
 		uint64_t mask = (UINT64_C(1) << log2) - 1;
-		_Atomic uint64_t *entries =
-		    log2 > 28 ? NULL : at(c, cache_index_offset(word), (mask + 1) * 8);
-		if (!entries)
-			return -EPROTO;
-		for (uint64_t n = 0, k = cache_index_home(hash, log2); n <= mask; n++, k = (k + 1) & mask) {
+		int rc = log2 > CACHE_INDEX_LOG2_MAX ? -EPROTO : open_index(c, x, word, &entries);
+		if (rc < 0)
+			return rc;
+		for (uint64_t n = 0, k = cache_index_home(hash, log2); entries && n <= mask;
+		     n++, k = (k + 1) & mask) {
 			uint64_t e = atomic_load_explicit(&entries[k], memory_order_acquire);
 			if (!e)
 				break;
-			if (e == CACHE_INDEX_GONE || (e ^ hash) >> 32)
-				continue;
-			if (c->n_found == c->found_cap) {
-				c->found_cap = c->found_cap ? c->found_cap * 2 : 16;
-				c->found = xrealloc(c->found, c->found_cap * sizeof *c->found);
-			}
-			c->found[c->n_found++] = cache_index_slot(e);
+			if (e != CACHE_INDEX_GONE && !((e ^ hash) >> 32))
+				found(c, cache_index_slot(e));
 		}
-		index = (_Atomic uint64_t *)(void *)(c->region.at +
-						     word_offset); /* at() may have moved the map */
-		if (atomic_load_explicit(index, memory_order_acquire) == word)
+		if (entries && atomic_load_explicit(shared, memory_order_acquire) == word)
 			return 0;
 	}
 	return -EAGAIN;
-}
-
-static size_t word_offset(size_t in_header)
-{
-	return REGION_PAGE + in_header;
 }
 
 static int not_now(int rc, struct err *err)
@@ -336,8 +366,7 @@ int cache_get(struct cache *c, uint32_t table, struct span namespace, struct spa
 		return rc;
 	if (!table_alive(c, table, &state))
 		return err_set(err, -ESTALE, "the watcher has dropped this table");
-	rc = probe(c, word_offset(offsetof(struct cache_header, name_index)),
-		   cache_name_hash(table, namespace, name));
+	rc = probe(c, &c->by_name, &header(c)->name_index, cache_name_hash(table, namespace, name));
 	struct wanted w = {.table = table, .namespace = &namespace, .name = &name};
 	struct cache_record head = {0};
 	for (size_t i = 0; rc == 0 && i < c->n_found; i++)
@@ -369,7 +398,7 @@ static int walk_slot(struct cache *c, const struct walk *k, uint32_t slot, int *
 
 static int walk_owned(struct cache *c, const struct walk *k, int *ret_code)
 {
-	int rc = probe(c, word_offset(offsetof(struct cache_header, owner_index)), k->w.owner);
+	int rc = probe(c, &c->by_owner, &header(c)->owner_index, k->w.owner);
 	for (size_t i = 0; rc == 0 && i < c->n_found; i++)
 		rc = walk_slot(c, k, c->found[i], ret_code);
 	return rc;

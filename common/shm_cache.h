@@ -1,9 +1,10 @@
 /* The object cache in shared memory: written by reconciled-watcher alone, mapped read-only by hosts and
  * reconcilectl.
  *
- *   REGION_DIR/cache.shm     header, table directory, slots, indexes, outbox; up to CACHE_MAX_SIZE, grown as needed
+ *   REGION_DIR/cache.shm     header, table directory, slots, outbox; up to CACHE_MAX_SIZE, grown as needed
  *   REGION_DIR/cache-N.seg   records: objects and what they are looked up by; up to CACHE_SEGMENT_SIZE each
  *   REGION_DIR/cache-N.dic   a dictionary that records are packed with; never changed
+ *   REGION_DIR/cache-N.idx   an index; never grown
  *
  * N is counted by the header and never comes twice, whichever file it is of.
  *
@@ -20,8 +21,8 @@
  * Reading, without locks: seq (odd: again), place, bounds, copy, acquire fence, seq again (changed: again), a
  * bounded number of times. An index is an open-addressed array of entries {hash, slot + 1}: entries never
  * move, a removed one becomes CACHE_INDEX_GONE, and a run ends at 0, so what stands there all the time is
- * found. An index is rebuilt beside the old one and switched by one store of its word, which carries a
- * generation: a reader whose probe found nothing looks at the word again.
+ * found. An index is rebuilt in a file beside the old one and switched by one store of its word, which names
+ * the file; then the old file is unlinked. A reader whose probe found nothing, or no file, looks at the word again.
  *
  * Objects are packed one by one (encoding), where it pays, most of them with a dictionary of their table; a reader
  * unpacks its own copy. A dictionary is whole before a record names it, and its file goes when no slot's record does: a
@@ -36,7 +37,8 @@
 #define CACHE_MAGIC	       UINT64_C(0x314543414352) /* "RCACE1" */
 #define CACHE_SEGMENT_MAGIC    UINT64_C(0x31474553)	/* "SEG1" */
 #define CACHE_DICTIONARY_MAGIC UINT64_C(0x31434944)	/* "DIC1" */
-enum { CACHE_LAYOUT_VERSION = 7 };
+#define CACHE_INDEX_MAGIC      UINT64_C(0x31584449)	/* "IDX1" */
+enum { CACHE_LAYOUT_VERSION = 8 };
 
 enum {
 	CACHE_TABLES = 512, /* watches; a table id is index | generation << CACHE_TABLE_BITS */
@@ -46,11 +48,13 @@ enum {
 	CACHE_SEGMENTS = 4096,
 	CACHE_EXTENT_SLOTS = 4096, /* slots are allocated so many at a time */
 	CACHE_EXTENTS = 1024,
-	CACHE_AREAS = 128,
+	CACHE_INDEX_LOG2_MAX = 28,
 	CACHE_UNIT = 16, /* offsets and lengths in segments are multiples of this */
 	CACHE_DICTIONARY_MAX = 32 << 10,
 	CACHE_OUTBOX_TEXT = 416,
 	CACHE_OUTBOX_EVENTS = 4,
+	CACHE_OUTBOX_EXTENT = 512, /* entries are allocated so many at a time */
+	CACHE_OUTBOX_EXTENTS = 32,
 };
 #define CACHE_SEGMENT_SIZE (UINT64_C(64) << 20)
 #define CACHE_MAX_SIZE	   (UINT64_C(4) << 30)
@@ -138,11 +142,6 @@ enum {
 	CACHE_OUTBOX_PACED = 2 /* of a storm: not more than so many a second */
 };
 
-/* A part of the region that holds an index. Those that no index word names are free. */
-struct cache_area {
-	uint64_t offset, size;
-};
-
 /* Who leads. until is what counts: CLOCK_BOOTTIME ns, until then this host leads; without any message nothing is granted and no
  * write starts afterwards. The rest is for people and for the next watcher: texts and times are whole while seq is even and
  * the same before and after. */
@@ -169,13 +168,11 @@ struct cache_header {				  /* at REGION_PAGE */
 	_Atomic uint64_t segment_epoch; /* raised when a segment goes: readers drop their mapping of it */
 	_Atomic uint64_t next_segment;	/* the next N */
 	_Atomic uint32_t extents;	/* how many are there */
-	_Atomic uint32_t areas;
-	uint64_t outbox; /* offset; 0: not yet made */
-	uint64_t outbox_entries;
+	_Atomic uint32_t outbox_extents;
 	struct cache_lead lead;
 	_Atomic uint64_t segment_file[CACHE_SEGMENTS]; /* N of cache-N.seg; 0: none */
 	_Atomic uint64_t extent[CACHE_EXTENTS];	       /* offset of CACHE_EXTENT_SLOTS slots */
-	struct cache_area area[CACHE_AREAS];
+	_Atomic uint64_t outbox[CACHE_OUTBOX_EXTENTS]; /* offset of CACHE_OUTBOX_EXTENT entries */
 	struct cache_controller controller[CACHE_CONTROLLERS];
 	struct cache_table table[CACHE_TABLES];
 };
@@ -205,20 +202,24 @@ static inline uint32_t cache_place_segment(uint64_t place)
 	return (uint32_t)(place >> 44 & 0xfff);
 }
 
-/* ---- index word: bits 0-31 offset in pages, 32-37 log2 of the entries, 38-63 generation ---- */
+/* ---- index word: bits 0-5 log2 of the entries, 6-63 N of cache-N.idx; never the same twice, as N is not ---- */
 
 #define CACHE_INDEX_GONE UINT64_MAX
-static inline uint64_t cache_index_word(uint64_t offset, unsigned log2_entries, uint64_t generation)
+static inline uint64_t cache_index_word(uint64_t file, unsigned log2_entries)
 {
-	return offset / REGION_PAGE | (uint64_t)log2_entries << 32 | generation << 38;
+	return file << 6 | log2_entries;
 }
-static inline uint64_t cache_index_offset(uint64_t word)
+static inline uint64_t cache_index_file(uint64_t word)
 {
-	return (word & UINT32_MAX) * REGION_PAGE;
+	return word >> 6;
 }
 static inline unsigned cache_index_log2(uint64_t word)
 {
-	return (unsigned)(word >> 32 & 63);
+	return (unsigned)(word & 63);
+}
+static inline uint64_t cache_index_size(uint64_t word) /* of its file; the entries begin at REGION_PAGE */
+{
+	return REGION_PAGE + (UINT64_C(8) << cache_index_log2(word));
 }
 static inline uint64_t cache_index_entry(uint64_t hash, uint32_t slot)
 {
@@ -296,6 +297,7 @@ static inline struct region_spec cache_region_spec(void)
 				 offsetof(struct cache_outbox_entry, text),
 				 offsetof(struct cache_header, table),
 				 offsetof(struct cache_header, extent),
+				 offsetof(struct cache_header, outbox),
 				 offsetof(struct cache_header, lead),
 				 sizeof(struct cache_lead),
 				 offsetof(struct cache_table, name),
@@ -327,5 +329,13 @@ static inline struct region_spec cache_dictionary_spec(void)
 	s.max_size = s.initial_size =
 	    REGION_PAGE + (sizeof(struct cache_dictionary) + CACHE_DICTIONARY_MAX + REGION_PAGE - 1) /
 			      REGION_PAGE * REGION_PAGE;
+	return s;
+}
+static inline struct region_spec cache_index_spec(uint64_t word)
+{
+	struct region_spec s = cache_region_spec();
+	s.magic = CACHE_INDEX_MAGIC;
+	s.max_size = (cache_index_size(word) + REGION_PAGE - 1) / REGION_PAGE * REGION_PAGE;
+	s.initial_size = REGION_PAGE;
 	return s;
 }

@@ -24,9 +24,9 @@ static int start_store(struct watcher *w, struct err *err)
 		log_info("the cache begins empty", LOG_S("reason", *why.text ? why.text : "there was none"));
 	else if (*why.text)
 		log_warning("the cache's budget is not all there", LOG_S("reason", why.text));
-	uint32_t entries;
-	struct cache_outbox_entry *at = store_outbox(w->store, &entries);
-	w->outbox = outbox_new(at, entries, store_controllers(w->store));
+	struct outbox_place place = {.extent = store_outbox, .ctx = w->store};
+	place.extents = store_outbox_extents(w->store, &place.most);
+	w->outbox = outbox_new(&place, store_controllers(w->store));
 	struct store_usage u;
 	store_usage(w->store, &u);
 	log_info("cache open", LOG_I("objects", u.objects), LOG_I("bytes", u.allocated),

@@ -4,8 +4,9 @@ enum { NONE = UINT32_MAX, PACED_SHARE = 4 };
 enum place { FREE, WAITING, IN_FLIGHT, DROPPED /* in flight, and nobody wants to know any more */ };
 
 struct outbox {
-	struct cache_outbox_entry *at;
-	uint32_t count;
+	struct outbox_place place;
+	struct cache_outbox_entry *extents[CACHE_OUTBOX_EXTENTS];
+	uint32_t count;			    /* entries that are there */
 	uint32_t free_first;		    /* chained by next */
 	uint32_t waiting, in_flight, paced; /* paced: so many of those that wait */
 	struct queue {
@@ -25,6 +26,11 @@ struct outbox {
 	uint64_t arrivals;
 };
 
+static struct cache_outbox_entry *entry_at(const struct outbox *o, uint32_t i)
+{
+	return &o->extents[i / CACHE_OUTBOX_EXTENT][i % CACHE_OUTBOX_EXTENT];
+}
+
 static struct span text(const struct cache_outbox_entry *e, int which)
 {
 	size_t at = 0;
@@ -35,7 +41,7 @@ static struct span text(const struct cache_outbox_entry *e, int which)
 
 void outbox_view(const struct outbox *o, uint32_t entry, struct outbox_key *ret)
 {
-	const struct cache_outbox_entry *e = &o->at[entry];
+	const struct cache_outbox_entry *e = entry_at(o, entry);
 	*ret = (struct outbox_key){.controller = e->controller,
 				   .namespace = text(e, 0),
 				   .name = text(e, 1),
@@ -65,17 +71,23 @@ static struct queue *queue_of(struct outbox *o, const struct cache_outbox_entry 
 	return &o->queues[e->controller + (is_paced(e) ? CACHE_CONTROLLERS : 0)];
 }
 
+static void bucket(struct outbox *o, uint32_t i)
+{
+	struct private *p = &o->mine[i];
+	p->bucket_next = o->buckets[p->hash & o->mask];
+	o->buckets[p->hash & o->mask] = i;
+}
+
 static void enqueue(struct outbox *o, uint32_t i)
 {
-	const struct cache_outbox_entry *e = &o->at[i];
+	const struct cache_outbox_entry *e = entry_at(o, i);
 	struct private *p = &o->mine[i];
 	struct queue *q = queue_of(o, e);
 	p->place = WAITING;
 	p->next = NONE;
 	p->order = o->arrivals++;
 	p->hash = key_hash(e->controller, text(e, 0), text(e, 1));
-	p->bucket_next = o->buckets[p->hash & o->mask];
-	o->buckets[p->hash & o->mask] = i;
+	bucket(o, i);
 	if (q->first == NONE)
 		q->first = i;
 	else
@@ -100,13 +112,13 @@ static uint32_t dequeue(struct outbox *o, size_t queue)
 	q->first = o->mine[i].next;
 	unbucket(o, i);
 	o->waiting--;
-	o->paced -= is_paced(&o->at[i]);
+	o->paced -= is_paced(entry_at(o, i));
 	return i;
 }
 
 static void release(struct outbox *o, uint32_t i)
 {
-	atomic_store_explicit(&o->at[i].state, 0, memory_order_release);
+	atomic_store_explicit(&entry_at(o, i)->state, 0, memory_order_release);
 	o->mine[i].place = FREE;
 	o->mine[i].next = o->free_first;
 	o->free_first = i;
@@ -123,24 +135,39 @@ static bool entry_sane(const struct cache_outbox_entry *e, const struct cache_co
 	       *controllers[e->controller].name;
 }
 
-struct outbox *outbox_new(struct cache_outbox_entry *entries, uint32_t count,
-			  const struct cache_controller *controllers)
+/* One extent more, whose entries come next. */
+static bool grow(struct outbox *o)
 {
-	struct outbox *o = xcalloc(1, sizeof *o);
-	o->at = entries;
-	o->count = count;
-	o->free_first = NONE;
-	o->mask = 1;
-	while (o->mask < count)
+	uint32_t n = o->count / CACHE_OUTBOX_EXTENT;
+	if (!(o->extents[n] = o->place.extent(o->place.ctx, n)))
+		return false;
+	o->count += CACHE_OUTBOX_EXTENT;
+	o->mine = xrealloc(o->mine, o->count * sizeof *o->mine);
+	memset(o->mine + o->count - CACHE_OUTBOX_EXTENT, 0, CACHE_OUTBOX_EXTENT * sizeof *o->mine);
+	while (o->mask < o->count)
 		o->mask = o->mask << 1 | 1;
-	o->mine = xcalloc(count, sizeof *o->mine);
-	o->buckets = xcalloc((size_t)o->mask + 1, sizeof *o->buckets);
+	o->buckets = xrealloc(o->buckets, ((size_t)o->mask + 1) * sizeof *o->buckets);
 	for (uint32_t i = 0; i <= o->mask; i++)
 		o->buckets[i] = NONE;
+	for (uint32_t i = 0; i < o->count; i++)
+		if (o->mine[i].place == WAITING)
+			bucket(o, i);
+	return true;
+}
+
+struct outbox *outbox_new(const struct outbox_place *place, const struct cache_controller *controllers)
+{
+	struct outbox *o = xcalloc(1, sizeof *o);
+	o->place = *place;
+	o->place.most = MAX(MIN(place->most, (uint32_t)CACHE_OUTBOX_EXTENTS), place->extents);
+	o->free_first = NONE;
+	o->mask = 1;
 	for (size_t i = 0; i < ARRAY_SIZE(o->queues); i++)
 		o->queues[i] = (struct queue){NONE, NONE};
-	for (uint32_t i = count; i-- > 0;)
-		if (!entry_sane(&entries[i], controllers))
+	while (o->count < place->extents * CACHE_OUTBOX_EXTENT && grow(o))
+		;
+	for (uint32_t i = o->count; i-- > 0;)
+		if (!entry_sane(entry_at(o, i), controllers))
 			release(o, i);
 		else
 			enqueue(o, i);
@@ -156,6 +183,11 @@ void outbox_free(struct outbox *o)
 	free(o);
 }
 
+static uint32_t most(const struct outbox *o)
+{
+	return o->place.most * CACHE_OUTBOX_EXTENT;
+}
+
 uint32_t outbox_waiting(const struct outbox *o)
 {
 	return o->waiting;
@@ -166,7 +198,7 @@ uint32_t outbox_used(const struct outbox *o)
 }
 uint32_t outbox_room(const struct outbox *o, bool must)
 {
-	uint32_t limit = must ? o->count : o->count - o->count / 8;
+	uint32_t limit = must ? most(o) : most(o) - most(o) / 8;
 	return limit - MIN(limit, outbox_used(o));
 }
 
@@ -184,7 +216,7 @@ static uint32_t find_waiting(const struct outbox *o, const struct outbox_key *k)
 {
 	uint32_t hash = key_hash(k->controller, k->namespace, k->name);
 	for (uint32_t i = o->buckets[hash & o->mask]; i != NONE; i = o->mine[i].bucket_next) {
-		const struct cache_outbox_entry *e = &o->at[i];
+		const struct cache_outbox_entry *e = entry_at(o, i);
 		if (o->mine[i].hash == hash && e->controller == k->controller &&
 		    span_eq(text(e, 0), k->namespace) && span_eq(text(e, 1), k->name))
 			return i;
@@ -243,7 +275,7 @@ static void merge_events(struct cache_outbox_entry *e, const struct outbox_key *
 /* It is not one of very many any more. */
 static void hurry(struct outbox *o, uint32_t i)
 {
-	struct cache_outbox_entry *e = &o->at[i];
+	struct cache_outbox_entry *e = entry_at(o, i);
 	struct queue *q = queue_of(o, e);
 	uint32_t before = NONE;
 	for (uint32_t at = q->first; at != i; at = o->mine[at].next)
@@ -265,7 +297,7 @@ int outbox_put(struct outbox *o, const struct outbox_key *k, bool must)
 {
 	uint32_t i = find_waiting(o, k);
 	if (i != NONE) {
-		struct cache_outbox_entry *e = &o->at[i];
+		struct cache_outbox_entry *e = entry_at(o, i);
 		if (is_paced(e) && !k->paced)
 			hurry(o, i);
 		e->priority = MAX(e->priority, k->priority);
@@ -274,11 +306,18 @@ int outbox_put(struct outbox *o, const struct outbox_key *k, bool must)
 		merge_events(e, k);
 		return 0;
 	}
-	if (!outbox_room(o, must) || (k->paced && !must && o->paced >= o->count / PACED_SHARE))
+	if (!outbox_room(o, must) || (k->paced && !must && o->paced >= most(o) / PACED_SHARE))
 		return -ENOSPC;
+	if (o->free_first == NONE) {
+		uint32_t before = o->count;
+		if (before == most(o) || !grow(o))
+			return -ENOSPC;
+		for (i = o->count; i-- > before;)
+			release(o, i);
+	}
 	i = o->free_first;
 	o->free_first = o->mine[i].next;
-	write_entry(&o->at[i], k);
+	write_entry(entry_at(o, i), k);
 	enqueue(o, i);
 	return 0;
 }
@@ -361,8 +400,8 @@ void outbox_drop(struct outbox *o, uint8_t controller)
 			release(o, dequeue(o, q));
 	/* Those in flight are not used again before their answer has come. */
 	for (uint32_t i = 0; i < o->count; i++)
-		if (o->mine[i].place == IN_FLIGHT && o->at[i].controller == controller) {
+		if (o->mine[i].place == IN_FLIGHT && entry_at(o, i)->controller == controller) {
 			o->mine[i].place = DROPPED;
-			atomic_store_explicit(&o->at[i].state, 0, memory_order_release);
+			atomic_store_explicit(&entry_at(o, i)->state, 0, memory_order_release);
 		}
 }

@@ -7,10 +7,16 @@
 #include "shm_cache.h"
 
 struct outbox;
+/* Where the entries lie: so many extents of CACHE_OUTBOX_EXTENT entries, more as they are needed, `most` in the end. */
+struct outbox_place {
+	uint32_t extents, most;
+	/* One that is there, or the next one, all free; NULL: there is no room for it. */
+	struct cache_outbox_entry *(*extent)(void *ctx, uint32_t n);
+	void *ctx;
+};
 /* Takes over what the entries hold: all of it waits. Controllers: the region's table; entries of free ones
  * are dropped. */
-struct outbox *outbox_new(struct cache_outbox_entry *entries, uint32_t count,
-			  const struct cache_controller *controllers);
+struct outbox *outbox_new(const struct outbox_place *place, const struct cache_controller *controllers);
 void outbox_free(struct outbox *o);
 
 struct outbox_key {

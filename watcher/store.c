@@ -99,7 +99,7 @@ int store_more_slots(struct store *s, struct err *err)
 		return err_set(err, -ENOSPC, "the cache has its %u objects: more are not possible",
 			       CACHE_SLOTS);
 	uint64_t offset = region_header(&s->region)->allocated;
-	int rc = store_grow_main(s, offset + CACHE_EXTENT_SLOTS * sizeof(struct cache_slot), err);
+	int rc = store_grow(s, &s->region, offset + CACHE_EXTENT_SLOTS * sizeof(struct cache_slot), err);
 	if (rc < 0)
 		return rc;
 	atomic_store_explicit(&h->extent[n], offset, memory_order_relaxed);
@@ -456,9 +456,30 @@ void store_controllers_keep(struct store *s, bool (*keep)(void *ctx, const char 
 	}
 }
 
-struct cache_outbox_entry *store_outbox(struct store *s, uint32_t *ret_entries)
+/* ---- outbox ---- */
+
+uint32_t store_outbox_extents(const struct store *s, uint32_t *ret_most)
 {
+	*ret_most = s->outbox_most;
+	return atomic_load_explicit(&store_header(s)->outbox_extents, memory_order_relaxed);
+}
+
+struct cache_outbox_entry *store_outbox(void *store, uint32_t extent)
+{
+	struct store *s = store;
 	struct cache_header *h = store_header(s);
-	*ret_entries = (uint32_t)h->outbox_entries;
-	return (struct cache_outbox_entry *)(void *)(s->region.at + h->outbox);
+	uint32_t n = atomic_load_explicit(&h->outbox_extents, memory_order_relaxed);
+	if (extent == n) {
+		uint64_t offset = region_header(&s->region)->allocated;
+		s->purpose = STORE_OUTBOX;
+		int rc = store_grow(s, &s->region, offset + STORE_OUTBOX_EXTENT, NULL);
+		s->purpose = STORE_OBJECT;
+		if (rc < 0)
+			return NULL;
+		atomic_store_explicit(&h->outbox[n], offset, memory_order_relaxed);
+		atomic_store_explicit(&h->outbox_extents, n + 1, memory_order_release);
+	}
+	return (struct cache_outbox_entry *)(void *)(s->region.at +
+						     atomic_load_explicit(&h->outbox[extent],
+									  memory_order_relaxed));
 }

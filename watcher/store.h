@@ -84,4 +84,7 @@ struct cache_controller *store_controller(struct store *s, const char *name, uin
 struct cache_controller *store_controllers(struct store *s); /* all CACHE_CONTROLLERS */
 /* Frees the entries that keep() does not want. */
 void store_controllers_keep(struct store *s, bool (*keep)(void *ctx, const char *name), void *ctx);
-struct cache_outbox_entry *store_outbox(struct store *s, uint32_t *ret_entries);
+/* The outbox: extents of CACHE_OUTBOX_EXTENT entries. How many there are, and may be: what is not there yet is kept of the budget. */
+uint32_t store_outbox_extents(const struct store *s, uint32_t *ret_most);
+/* One that is there, or the next one, which is made; NULL: the file system is full. store: a struct store. */
+struct cache_outbox_entry *store_outbox(void *store, uint32_t extent);

@@ -1,6 +1,7 @@
 /* The shared indexes: open addressing, linear probing. Entries never move (readers probe without locks); a
- * full or worn one is built anew beside the old and switched by one store. */
+ * full or worn one is built anew in another file and switched by one store; then the old file is unlinked. */
 #include "store_internal.h"
+#include <unistd.h>
 
 enum { LOG2_MIN = 10 };
 
@@ -10,9 +11,9 @@ static _Atomic uint64_t *shared_word(const struct store *s, enum store_index whi
 	return which == STORE_INDEX_NAME ? &h->name_index : &h->owner_index;
 }
 
-static _Atomic uint64_t *entries(const struct store *s, uint64_t word)
+static _Atomic uint64_t *entries(const struct store_index_state *x)
 {
-	return (_Atomic uint64_t *)(void *)(s->region.at + cache_index_offset(word));
+	return (_Atomic uint64_t *)(void *)(x->region.at + REGION_PAGE);
 }
 
 static uint64_t capacity(uint64_t word)
@@ -22,27 +23,27 @@ static uint64_t capacity(uint64_t word)
 
 /* Entries are written with the array not yet or already shared: the release makes the slot's record visible
  * first. */
-static void put(struct store *s, uint64_t word, uint64_t hash, uint32_t slot, uint64_t *used)
+static void put(struct store_index_state *x, uint64_t hash, uint32_t slot)
 {
-	_Atomic uint64_t *e = entries(s, word);
-	uint64_t mask = capacity(word) - 1, k = cache_index_home(hash, cache_index_log2(word)), old;
+	_Atomic uint64_t *e = entries(x);
+	uint64_t mask = capacity(x->word) - 1, k = cache_index_home(hash, cache_index_log2(x->word)), old;
 	while ((old = atomic_load_explicit(&e[k], memory_order_relaxed)) != 0 && old != CACHE_INDEX_GONE)
 		k = (k + 1) & mask;
 	atomic_store_explicit(&e[k], cache_index_entry(hash, slot), memory_order_release);
-	*used += old == 0;
+	x->used += old == 0;
 }
 
 void store_index_add(struct store *s, enum store_index which, uint64_t hash, uint32_t slot)
 {
 	struct store_index_state *x = &s->index[which];
-	put(s, x->word, hash, slot, &x->used);
+	put(x, hash, slot);
 	x->live++;
 }
 
 void store_index_remove(struct store *s, enum store_index which, uint64_t hash, uint32_t slot)
 {
 	struct store_index_state *x = &s->index[which];
-	_Atomic uint64_t *e = entries(s, x->word);
+	_Atomic uint64_t *e = entries(x);
 	uint64_t mask = capacity(x->word) - 1, k = cache_index_home(hash, cache_index_log2(x->word)), at;
 	for (uint64_t n = 0; n <= mask && (at = atomic_load_explicit(&e[k], memory_order_relaxed)) != 0;
 	     n++, k = (k + 1) & mask)
@@ -57,10 +58,11 @@ bool store_index_find(const struct store *s, enum store_index which, uint64_t ha
 		      bool (*match)(const struct store *s, uint32_t slot, void *ctx), void *ctx,
 		      uint32_t *ret_slot)
 {
-	uint64_t word = s->index[which].word, mask = capacity(word) - 1, at;
+	const struct store_index_state *x = &s->index[which];
+	uint64_t word = x->word, mask = capacity(word) - 1, at;
 	if (!word)
 		return false;
-	_Atomic uint64_t *e = entries(s, word);
+	_Atomic uint64_t *e = entries(x);
 	uint64_t k = cache_index_home(hash, cache_index_log2(word));
 	for (uint64_t n = 0; n <= mask && (at = atomic_load_explicit(&e[k], memory_order_relaxed)) != 0;
 	     n++, k = (k + 1) & mask)
@@ -71,39 +73,82 @@ bool store_index_find(const struct store *s, enum store_index which, uint64_t ha
 	return false;
 }
 
-static bool in_use(const struct store *s, uint64_t offset)
+/* ---- its file ---- */
+
+static char *index_path(const struct store *s, uint64_t word)
 {
-	return (s->index[0].word && cache_index_offset(s->index[0].word) == offset) ||
-	       (s->index[1].word && cache_index_offset(s->index[1].word) == offset);
+	return xasprintf("%s/cache-%llu.idx", s->region_dir, (unsigned long long)cache_index_file(word));
 }
 
-/* A free area of exactly this size, or a new one at the end of the region. */
-static int take_area(struct store *s, uint64_t size, uint64_t *ret, struct err *err)
+void store_index_close(struct store *s, enum store_index which)
 {
-	struct cache_header *h = store_header(s);
-	uint32_t n = atomic_load_explicit(&h->areas, memory_order_relaxed);
-	for (uint32_t i = 0; i < n; i++)
-		if (h->area[i].size == size && !in_use(s, h->area[i].offset)) {
-			*ret = h->area[i].offset;
-			return 0;
-		}
-	if (n == CACHE_AREAS)
-		return err_set(err, -ENOSPC, "the cache has no room for another index");
-	uint64_t offset = region_header(&s->region)->allocated;
-	int rc = store_grow_main(s, offset + size, err);
-	if (rc < 0)
-		return rc;
-	h->area[n] = (struct cache_area){offset, size};
-	atomic_store_explicit(&h->areas, n + 1, memory_order_release);
-	*ret = offset;
-	return 0;
+	if (s->index[which].word)
+		region_done(&s->index[which].region);
+	s->index[which] = (struct store_index_state){0};
 }
+
+/* Nobody is to find it any more. */
+static void drop(struct store *s, struct store_index_state *x)
+{
+	if (!x->word)
+		return;
+	_cleanup_(free_ptr) char *path = index_path(s, x->word);
+	unlink(path);
+	s->allocated -= MIN(s->allocated, region_header(&x->region)->allocated);
+	region_done(&x->region);
+	*x = (struct store_index_state){0};
+}
+
+/* An empty one for 2^log2 entries, which no word names yet. */
+static int make(struct store *s, unsigned log2, struct store_index_state *ret, struct err *err)
+{
+	uint64_t file = atomic_fetch_add_explicit(&store_header(s)->next_segment, 1, memory_order_release);
+	struct store_index_state x = {.word = cache_index_word(file, log2)};
+	_cleanup_(free_ptr) char *path = index_path(s, x.word);
+	struct region_spec spec = cache_index_spec(x.word);
+	enum region_state state;
+	int rc = region_write(path, &spec, &x.region, &state, err);
+	if (rc < 0) {
+		unlink(path);
+		return rc;
+	}
+	s->allocated += region_header(&x.region)->allocated;
+	rc = store_grow(s, &x.region, cache_index_size(x.word), err);
+	if (rc < 0)
+		drop(s, &x);
+	else
+		*ret = x;
+	return rc;
+}
+
+/* The one that a writer before this one has left; false: it is not there whole. */
+static bool take_over(struct store *s, enum store_index which)
+{
+	struct store_index_state x = {.word =
+					  atomic_load_explicit(shared_word(s, which), memory_order_relaxed)};
+	if (!x.word || (which == STORE_INDEX_OWNER && x.word == s->index[STORE_INDEX_NAME].word))
+		return false;
+	_cleanup_(free_ptr) char *path = index_path(s, x.word);
+	struct region_spec spec = cache_index_spec(x.word);
+	enum region_state state;
+	if (region_write(path, &spec, &x.region, &state, NULL) < 0)
+		return false;
+	s->allocated += region_header(&x.region)->allocated;
+	if (region_header(&x.region)->allocated >= cache_index_size(x.word)) {
+		s->index[which] = x;
+		return true;
+	}
+	drop(s, &x);
+	return false;
+}
+
+/* ---- repair ---- */
 
 /* Where this very entry is met first; UINT64_MAX: nowhere. */
-static uint64_t position(const struct store *s, uint64_t word, uint64_t hash, uint32_t slot)
+static uint64_t position(const struct store_index_state *x, uint64_t hash, uint32_t slot)
 {
-	_Atomic uint64_t *e = entries(s, word);
-	uint64_t mask = capacity(word) - 1, k = cache_index_home(hash, cache_index_log2(word)), at;
+	_Atomic uint64_t *e = entries(x);
+	uint64_t mask = capacity(x->word) - 1, k = cache_index_home(hash, cache_index_log2(x->word)), at;
 	for (uint64_t n = 0; n <= mask && (at = atomic_load_explicit(&e[k], memory_order_relaxed)) != 0;
 	     n++, k = (k + 1) & mask)
 		if (at == cache_index_entry(hash, slot))
@@ -132,13 +177,12 @@ static bool hash_of_slot(const struct store *s, enum store_index which, uint32_t
 	return true;
 }
 
-static bool entry_right(const struct store *s, enum store_index which, uint64_t word, uint64_t k,
-			uint64_t entry)
+static bool entry_right(const struct store *s, enum store_index which, uint64_t k, uint64_t entry)
 {
 	uint32_t slot = cache_index_slot(entry);
 	uint64_t hash;
 	for (size_t i = 0; slot < s->slots && hash_of_slot(s, which, slot, &i, &hash);)
-		if (cache_index_entry(hash, slot) == entry && position(s, word, hash, slot) == k)
+		if (cache_index_entry(hash, slot) == entry && position(&s->index[which], hash, slot) == k)
 			return true;
 	return false;
 }
@@ -146,58 +190,48 @@ static bool entry_right(const struct store *s, enum store_index which, uint64_t 
 bool store_index_repair(struct store *s, enum store_index which)
 {
 	struct store_index_state *x = &s->index[which];
-	uint64_t word = x->word, size = capacity(word), used = 0, live = 0;
-	if (!word)
+	if (!take_over(s, which))
 		return false;
-	_Atomic uint64_t *e = entries(s, word);
+	uint64_t size = capacity(x->word);
+	_Atomic uint64_t *e = entries(x);
 	for (uint64_t k = 0; k < size; k++) {
 		uint64_t at = atomic_load_explicit(&e[k], memory_order_relaxed);
-		used += at != 0;
-		if (at && at != CACHE_INDEX_GONE && !entry_right(s, which, word, k, at))
+		x->used += at != 0;
+		if (at && at != CACHE_INDEX_GONE && !entry_right(s, which, k, at))
 			atomic_store_explicit(&e[k], CACHE_INDEX_GONE, memory_order_release);
 	}
 	for (uint32_t slot = 0; slot < s->slots; slot++) {
 		uint64_t hash;
-		for (size_t i = 0; hash_of_slot(s, which, slot, &i, &hash); live++) {
-			if (position(s, word, hash, slot) != UINT64_MAX)
+		for (size_t i = 0; hash_of_slot(s, which, slot, &i, &hash); x->live++) {
+			if (position(x, hash, slot) != UINT64_MAX)
 				continue;
-			if ((used + 1) * 10 > size * 7)
+			if ((x->used + 1) * 10 > size * 7)
 				return false;
-			put(s, word, hash, slot, &used);
+			put(x, hash, slot);
 		}
 	}
-	*x = (struct store_index_state){.word = word, .used = used, .live = live};
 	return true;
-}
-
-static void fill(struct store *s, enum store_index which, uint64_t word, uint64_t *used, uint64_t *live)
-{
-	for (uint32_t slot = 0; slot < s->slots; slot++) {
-		uint64_t hash;
-		for (size_t i = 0; hash_of_slot(s, which, slot, &i, &hash); (*live)++)
-			put(s, word, hash, slot, used);
-	}
 }
 
 int store_index_rebuild(struct store *s, enum store_index which, uint64_t more, struct err *err)
 {
-	struct store_index_state *x = &s->index[which];
+	struct store_index_state *old = &s->index[which], x;
+	uint64_t live = 0, hash;
+	for (uint32_t slot = 0; slot < s->slots; slot++)
+		for (size_t i = 0; hash_of_slot(s, which, slot, &i, &hash);)
+			live++;
 	unsigned log2 = LOG2_MIN;
-	while ((UINT64_C(1) << log2) < (x->live + more) * 2)
+	while ((UINT64_C(1) << log2) < (live + more) * 2)
 		log2++;
-	uint64_t size = (UINT64_C(1) << log2) * 8, offset = 0;
-	int rc = take_area(s, size, &offset, err);
+	int rc = make(s, log2, &x, err);
 	if (rc < 0)
 		return rc;
-	memset(s->region.at + offset, 0, size);
-	/* The generation comes from the shared word: a reader must never meet the same word with other
-	 * contents. */
-	uint64_t generation = (atomic_load_explicit(shared_word(s, which), memory_order_relaxed) >> 38) + 1;
-	uint64_t word = cache_index_word(offset, log2, generation & ((UINT64_C(1) << 26) - 1)), used = 0,
-		 live = 0;
-	fill(s, which, word, &used, &live);
-	*x = (struct store_index_state){.word = word, .used = used, .live = live};
-	atomic_store_explicit(shared_word(s, which), word, memory_order_release);
+	for (uint32_t slot = 0; slot < s->slots; slot++)
+		for (size_t i = 0; hash_of_slot(s, which, slot, &i, &hash); x.live++)
+			put(&x, hash, slot);
+	atomic_store_explicit(shared_word(s, which), x.word, memory_order_release);
+	drop(s, old);
+	*old = x;
 	return 0;
 }
 

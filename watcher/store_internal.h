@@ -16,8 +16,9 @@ struct store_segment {
 enum store_index { STORE_INDEX_NAME, STORE_INDEX_OWNER, STORE_INDEXES };
 
 struct store_index_state {
-	uint64_t word;
-	uint64_t used; /* entries that are not 0, gone ones too */
+	struct region region; /* of its file */
+	uint64_t word;	      /* 0: none */
+	uint64_t used;	      /* entries that are not 0, gone ones too */
 	uint64_t live;
 };
 
@@ -43,8 +44,10 @@ struct store_dictionary {
 	uint32_t uses; /* slots whose records name it */
 };
 
+#define STORE_OUTBOX_EXTENT (CACHE_OUTBOX_EXTENT * sizeof(struct cache_outbox_entry))
+
 /* Each may use a part of the budget that those before may not. */
-enum store_purpose { STORE_OBJECT, STORE_METADATA, STORE_MOVING };
+enum store_purpose { STORE_OBJECT, STORE_METADATA, STORE_MOVING, STORE_OUTBOX };
 
 struct store {
 	char *region_dir;
@@ -60,6 +63,7 @@ struct store {
 	uint32_t n_free, slots; /* slots: how many are there in all */
 	uint32_t *marks;
 	uint32_t objects;
+	uint32_t outbox_most;	    /* extents */
 	enum store_purpose purpose; /* of what is being allocated */
 	bool dropping;		    /* there may be objects of dropped tables from slot drop_at on */
 	uint32_t drop_at;
@@ -155,8 +159,8 @@ int store_move_all(struct store *s, uint32_t segment);
 uint64_t store_limit(const struct store *s); /* of `allocated`, now */
 int store_take(struct store *s, uint64_t length, uint64_t *ret_place,
 	       char **ret_at); /* without moving others */
-/* Bytes of cache.shm: after the end, within the budget. */
-int store_grow_main(struct store *s, uint64_t size, struct err *err);
+/* Of cache.shm or an index, to so many bytes, within the budget. */
+int store_grow(struct store *s, struct region *r, uint64_t size, struct err *err);
 /* Room for a record of `length` bytes (a multiple of CACHE_UNIT); *ret_at is where to write it. May move
  * other records. */
 int store_space_take(struct store *s, uint64_t length, uint64_t *ret_place, char **ret_at, struct err *err);
@@ -169,10 +173,12 @@ void store_segment_drop(struct store *s, uint32_t index);
 int store_index_reserve(struct store *s, enum store_index which, uint64_t more, struct err *err);
 void store_index_add(struct store *s, enum store_index which, uint64_t hash, uint32_t slot);
 void store_index_remove(struct store *s, enum store_index which, uint64_t hash, uint32_t slot);
-/* Puts right what a killed writer left, where it stands. False: there is none, or no room in it. */
+/* Takes over the file that the shared word names and puts right what a killed writer left, where it stands. False: there is
+ * none, or no room in it. */
 bool store_index_repair(struct store *s, enum store_index which);
 /* Builds it anew from the slots, beside the one that is there. */
 int store_index_rebuild(struct store *s, enum store_index which, uint64_t more, struct err *err);
+void store_index_close(struct store *s, enum store_index which); /* the file stays */
 bool store_index_find(const struct store *s, enum store_index which, uint64_t hash,
 		      bool (*match)(const struct store *s, uint32_t slot, void *ctx), void *ctx,
 		      uint32_t *ret_slot);

@@ -8,7 +8,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { OUTBOX_MIN = 512, OUTBOX_MAX = 16384 };
+enum { OUTBOX_PART = 16 }; /* of the budget, at most */
 
 static void forget(struct store *s)
 {
@@ -24,7 +24,8 @@ static void forget(struct store *s)
 	s->n_free = s->slots = s->objects = 0;
 	s->allocated = 0;
 	s->open = s->victim = CACHE_SEGMENTS;
-	memset(s->index, 0, sizeof s->index);
+	for (enum store_index i = 0; i < STORE_INDEXES; i++)
+		store_index_close(s, i);
 }
 
 /* ---- what a header, a slot, a record must be ---- */
@@ -36,41 +37,31 @@ static bool aligned_inside(const struct store *s, uint64_t offset, uint64_t size
 	       offset <= allocated && size <= allocated - offset;
 }
 
-static bool index_sane(const struct store *s, uint64_t word)
+static bool index_sane(const struct cache_header *h, uint64_t word)
 {
-	return !word ||
-	       (cache_index_log2(word) <= 28 &&
-		aligned_inside(s, cache_index_offset(word), (UINT64_C(1) << cache_index_log2(word)) * 8));
+	return cache_index_log2(word) <= CACHE_INDEX_LOG2_MAX && cache_index_file(word) < h->next_segment;
 }
 
-/* It is one of the parts that are indexes, whole: only then it may be written where it stands. */
-static bool index_is_area(const struct store *s, uint64_t word)
-{
-	struct cache_header *h = store_header(s);
-	for (uint32_t i = 0; word && i < h->areas; i++)
-		if (h->area[i].offset == cache_index_offset(word))
-			return h->area[i].size == (UINT64_C(1) << cache_index_log2(word)) * 8;
-	return false;
-}
+struct part {
+	uint64_t offset, size;
+};
 
 static int by_offset(const void *a, const void *b)
 {
-	const struct cache_area *x = a, *y = b;
+	const struct part *x = a, *y = b;
 	return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* Slots, indexes and the outbox must not lie upon each other: writing one would damage the other. */
+/* Slots and the outbox must not lie upon each other: writing one would damage the other. */
 static bool parts_apart(const struct store *s)
 {
 	struct cache_header *h = store_header(s);
-	struct cache_area parts[CACHE_EXTENTS + CACHE_AREAS + 1];
+	struct part parts[CACHE_EXTENTS + CACHE_OUTBOX_EXTENTS];
 	size_t n = 0;
 	for (uint32_t i = 0; i < h->extents; i++)
-		parts[n++] =
-		    (struct cache_area){h->extent[i], CACHE_EXTENT_SLOTS * sizeof(struct cache_slot)};
-	for (uint32_t i = 0; i < h->areas; i++)
-		parts[n++] = h->area[i];
-	parts[n++] = (struct cache_area){h->outbox, h->outbox_entries * sizeof(struct cache_outbox_entry)};
+		parts[n++] = (struct part){h->extent[i], CACHE_EXTENT_SLOTS * sizeof(struct cache_slot)};
+	for (uint32_t i = 0; i < h->outbox_extents; i++)
+		parts[n++] = (struct part){h->outbox[i], STORE_OUTBOX_EXTENT};
 	qsort(parts, n, sizeof *parts, by_offset);
 	for (size_t i = 1; i < n; i++)
 		if (parts[i - 1].size > parts[i].offset - parts[i - 1].offset)
@@ -81,18 +72,17 @@ static bool parts_apart(const struct store *s)
 static int check_header(const struct store *s, struct err *why)
 {
 	struct cache_header *h = store_header(s);
-	uint32_t extents = atomic_load(&h->extents), areas = atomic_load(&h->areas);
-	if (extents > CACHE_EXTENTS || areas > CACHE_AREAS || !index_sane(s, h->name_index) ||
-	    !index_sane(s, h->owner_index))
+	uint32_t extents = atomic_load(&h->extents), outbox = atomic_load(&h->outbox_extents);
+	if (extents > CACHE_EXTENTS || outbox > CACHE_OUTBOX_EXTENTS || !index_sane(h, h->name_index) ||
+	    !index_sane(h, h->owner_index))
 		return err_set(why, -EPROTO, "the cache's header is damaged");
 	for (uint32_t i = 0; i < extents; i++)
 		if (!aligned_inside(s, h->extent[i], CACHE_EXTENT_SLOTS * sizeof(struct cache_slot)))
 			return err_set(why, -EPROTO, "the cache's slots lie outside of it");
-	for (uint32_t i = 0; i < areas; i++)
-		if (!aligned_inside(s, h->area[i].offset, h->area[i].size))
-			return err_set(why, -EPROTO, "the cache's indexes lie outside of it");
-	if (!h->outbox_entries || h->outbox_entries > OUTBOX_MAX ||
-	    !aligned_inside(s, h->outbox, h->outbox_entries * sizeof(struct cache_outbox_entry)))
+	for (uint32_t i = 0; i < outbox; i++)
+		if (!aligned_inside(s, h->outbox[i], STORE_OUTBOX_EXTENT))
+			return err_set(why, -EPROTO, "the cache's outbox lies outside of it");
+	if (!outbox)
 		return err_set(why, -EPROTO, "the cache has no outbox: its first start was cut short");
 	if (!parts_apart(s))
 		return err_set(why, -EPROTO, "parts of the cache lie upon each other");
@@ -164,8 +154,6 @@ static int take_slot(struct store *s, uint32_t i, struct err *why)
 	g->live += cache_place_length(place);
 	g->used = MAX(g->used, cache_place_offset(place) + cache_place_length(place));
 	s->objects++;
-	s->index[STORE_INDEX_NAME].live++;
-	s->index[STORE_INDEX_OWNER].live += r->owners; /* at most: the rebuild counts */
 	atomic_fetch_add(&store_table_entry(s, r->table)->objects, 1);
 	if (r->flags & CACHE_METADATA_ALONE)
 		atomic_fetch_add(&store_table_entry(s, r->table)->cut, 1);
@@ -192,7 +180,6 @@ static int take_slots(struct store *s, struct err *why)
 
 static int recover(struct store *s, struct err *why)
 {
-	struct cache_header *h = store_header(s);
 	int rc = check_header(s, why);
 	if (rc == 0)
 		rc = attach_segments(s, why);
@@ -211,10 +198,6 @@ static int recover(struct store *s, struct err *why)
 			s->open = i;
 		}
 	}
-	s->index[STORE_INDEX_NAME].word = index_is_area(s, h->name_index) ? (uint64_t)h->name_index : 0;
-	s->index[STORE_INDEX_OWNER].word = index_is_area(s, h->owner_index) && h->owner_index != h->name_index
-					       ? (uint64_t)h->owner_index
-					       : 0;
 	for (enum store_index i = 0; i < STORE_INDEXES && rc == 0; i++)
 		rc = store_index_repair(s, i) ? 0 : store_index_rebuild(s, i, 1, why);
 	return rc;
@@ -222,26 +205,33 @@ static int recover(struct store *s, struct err *why)
 
 /* ---- a new one ---- */
 
-/* Segments and dictionaries that nothing names: of an untrusted cache, or of a writer killed between making one and
- * naming it. */
+static bool is_named(const struct store *s, uint64_t file, const char *ending)
+{
+	bool named = false;
+	if (!strcmp(ending, ".dic"))
+		return file <= UINT32_MAX && store_dictionary_known(s, (uint32_t)file);
+	for (uint32_t i = 0; i < CACHE_SEGMENTS && !strcmp(ending, ".seg"); i++)
+		named = named || s->segments[i].file == file;
+	for (enum store_index i = 0; i < STORE_INDEXES && !strcmp(ending, ".idx"); i++)
+		named = named || (s->index[i].word && cache_index_file(s->index[i].word) == file);
+	return named;
+}
+
+/* Files that nothing names: of an untrusted cache, or of a writer killed between making one and naming it. */
 static void unlink_strays(const struct store *s)
 {
+	static const char *const endings[] = {".seg", ".dic", ".idx"};
 	DIR *d = opendir(s->region_dir);
 	if (!d)
 		return;
 	for (struct dirent *e; (e = readdir(d));) {
 		unsigned long long file;
-		int end = 0, dictionary = 0;
-		if (sscanf(e->d_name, "cache-%llu.seg%n", &file, &end) != 1 || !end || e->d_name[end]) {
-			if (sscanf(e->d_name, "cache-%llu.dic%n", &file, &dictionary) != 1 || !dictionary ||
-			    e->d_name[dictionary])
-				continue;
-		}
-		bool named = dictionary && file <= UINT32_MAX && store_dictionary_known(s, (uint32_t)file);
-		for (uint32_t i = 0; i < CACHE_SEGMENTS && !named && !dictionary; i++)
-			named = s->segments[i].file == file;
-		if (!named)
-			unlinkat(dirfd(d), e->d_name, 0);
+		int end = 0;
+		if (sscanf(e->d_name, "cache-%llu%n", &file, &end) != 1)
+			continue;
+		for (size_t i = 0; i < ARRAY_SIZE(endings); i++)
+			if (!strcmp(e->d_name + end, endings[i]) && !is_named(s, file, endings[i]))
+				unlinkat(dirfd(d), e->d_name, 0);
 	}
 	closedir(d);
 }
@@ -249,17 +239,11 @@ static void unlink_strays(const struct store *s)
 static int begin(struct store *s, struct err *err)
 {
 	struct cache_header *h = store_header(s);
-	uint64_t entries = MIN(MAX(s->budget / 16 / sizeof(struct cache_outbox_entry), (uint64_t)OUTBOX_MIN),
-			       (uint64_t)OUTBOX_MAX);
-	uint64_t offset = region_header(&s->region)->allocated;
 	/* Numbers of a cache that was here before do not come again: somebody may still read it. */
 	atomic_store(&h->next_segment, (uint64_t)(clock_boottime_ns() / NS_PER_MS) % INT32_MAX + 1);
-	int rc = store_grow_main(s, offset + entries * sizeof(struct cache_outbox_entry), err);
-	if (rc < 0)
-		return rc;
-	h->outbox = offset;
-	h->outbox_entries = entries;
-	rc = store_more_slots(s, err);
+	if (!store_outbox(s, 0))
+		return err_set(err, -ENOSPC, "the file system of %s is full", s->region_dir);
+	int rc = store_more_slots(s, err);
 	if (rc == 0)
 		rc = store_index_rebuild(s, STORE_INDEX_NAME, 1, err);
 	return rc < 0 ? rc : store_index_rebuild(s, STORE_INDEX_OWNER, 1, err);
@@ -306,6 +290,8 @@ int store_open(const char *region_dir, uint64_t budget, struct store **ret, bool
 	s->region.fd = -1;
 	s->region_dir = xstrdup(region_dir);
 	s->budget = budget;
+	s->outbox_most = (uint32_t)MIN(MAX(budget / OUTBOX_PART / STORE_OUTBOX_EXTENT, UINT64_C(1)),
+				       (uint64_t)CACHE_OUTBOX_EXTENTS);
 	s->segment_cap = MIN(CACHE_SEGMENT_SIZE, budget / 8 / REGION_PAGE * REGION_PAGE);
 	s->segments = xcalloc(CACHE_SEGMENTS, sizeof *s->segments);
 	s->packing = xcalloc(CACHE_TABLES, sizeof *s->packing);
@@ -368,5 +354,8 @@ const char *store_missing(const struct store *s)
 	for (uint32_t i = 0; i < CACHE_SEGMENTS; i++)
 		if (s->segments[i].file && !region_in_place(&s->segments[i].region))
 			return s->segments[i].region.path;
+	for (enum store_index i = 0; i < STORE_INDEXES; i++)
+		if (!region_in_place(&s->index[i].region))
+			return s->index[i].region.path;
 	return store_dictionary_missing(s);
 }

@@ -17,9 +17,15 @@ bool store_may_fit(const struct store *s, uint64_t bytes)
 
 uint64_t store_limit(const struct store *s)
 {
-	if (s->purpose == STORE_MOVING)
-		return s->budget;
-	uint64_t kept = s->segment_cap + (s->purpose == STORE_OBJECT ? s->budget / METADATA_PART : 0);
+	/* What the outbox may still grow by is nobody else's. */
+	uint32_t outbox =
+	    s->outbox_most -
+	    MIN(s->outbox_most, atomic_load_explicit(&store_header(s)->outbox_extents, memory_order_relaxed));
+	uint64_t kept = s->purpose == STORE_OUTBOX ? 0 : outbox * STORE_OUTBOX_EXTENT;
+	if (s->purpose < STORE_MOVING)
+		kept += s->segment_cap;
+	if (s->purpose == STORE_OBJECT)
+		kept += s->budget / METADATA_PART;
 	return s->budget - MIN(s->budget, kept);
 }
 
@@ -51,10 +57,10 @@ static int grow(struct store *s, struct region *r, uint64_t size)
 	return rc;
 }
 
-int store_grow_main(struct store *s, uint64_t size, struct err *err)
+int store_grow(struct store *s, struct region *r, uint64_t size, struct err *err)
 {
-	uint64_t before = region_header(&s->region)->allocated;
-	int rc = grow(s, &s->region, size);
+	uint64_t before = region_header(r)->allocated;
+	int rc = grow(s, r, size);
 	return rc < 0 ? refuse(s, rc, size - before, err) : 0;
 }
 

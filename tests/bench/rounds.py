@@ -91,7 +91,7 @@ class Runner:
         words[0] = os.path.join(self.bin, words[0])  # the peer's is absolute
         child = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=folder)
         try:
-            out, _ = child.communicate(timeout=900)
+            out, _ = child.communicate(timeout=3600)
         finally:
             child.kill()
             child.wait()

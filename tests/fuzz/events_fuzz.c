@@ -101,7 +101,6 @@ static void begin(void)
 	static struct refindex *references[1];
 	struct err why, err;
 	bool lost;
-	uint32_t entries;
 	log_init("events_fuzz", LOG_LEVEL_ERROR, LOG_FORMAT_AUTO);
 	FUZZ_CHECK(mkdtemp(folder), "%s", folder);
 	atexit(remove_folder);
@@ -112,8 +111,9 @@ static void begin(void)
 	store_table_set_synced(w.store, maps.table, true);
 	controller = (struct controller){.watcher = &w, .config = &config, .subs = subs, .n_subs = 3};
 	controller.shared = store_controller(w.store, "fuzz", &controller.index);
-	struct cache_outbox_entry *box = store_outbox(w.store, &entries);
-	w.outbox = outbox_new(box, entries, store_controllers(w.store));
+	struct outbox_place place = {.extent = store_outbox, .ctx = w.store};
+	place.extents = store_outbox_extents(w.store, &place.most);
+	w.outbox = outbox_new(&place, store_controllers(w.store));
 	references[0] = refindex_new("spec.ref", &err);
 	maps = (struct informer){.watcher = &w,
 				 .name = (char *)"v1 ConfigMap",

@@ -265,9 +265,10 @@ static void read_owned(int owner)
 /* The names of the keys in the outbox. */
 static void keys_of(struct store *s, struct keys *out, bool *ret_sweep)
 {
-	uint32_t n, at[64];
-	struct cache_outbox_entry *entries = store_outbox(s, &n);
-	struct outbox *o = outbox_new(entries, n, store_controllers(s));
+	uint32_t at[64];
+	struct outbox_place place = {.extent = store_outbox, .ctx = s};
+	place.extents = store_outbox_extents(s, &place.most);
+	struct outbox *o = outbox_new(&place, store_controllers(s));
 	for (uint32_t got; (got = outbox_take(o, NULL, ARRAY_SIZE(at), at));)
 		for (uint32_t i = 0; i < got; i++) {
 			struct outbox_key k;
@@ -498,7 +499,6 @@ static void open_watcher(void)
 {
 	struct err err = {0}, why = {0};
 	bool lost;
-	uint32_t entries;
 	struct config config = {0};
 	trap_open(&trap);
 	trap.paused = true;
@@ -507,8 +507,9 @@ static void open_watcher(void)
 		fprintf(stderr, "step_cache: %s\n", err.text);
 		exit(EXIT_FAILURE);
 	}
-	struct cache_outbox_entry *at = store_outbox(w.store, &entries);
-	w.outbox = outbox_new(at, entries, store_controllers(w.store));
+	struct outbox_place place = {.extent = store_outbox, .ctx = w.store};
+	place.extents = store_outbox_extents(w.store, &place.most);
+	w.outbox = outbox_new(&place, store_controllers(w.store));
 	w.broker = &broker;
 	plan_apply(&w, &config);
 	if (w.n_controllers != 1 || w.n_informers != 2)

@@ -132,7 +132,8 @@ Test(cache, many_objects_grow_indexes_and_slots)
 	}
 	cr_assert_eq(count(""), 10000);
 	cr_assert(has("n19999", "") && !has("n19998", ""));
-	/* Indexes wear out by deletes and are built anew, in the areas that are there. */
+	cr_assert_eq(files(".idx"), 2); /* not those that they grew from */
+	/* Indexes wear out by deletes and are built anew. */
 	struct store_usage before, after;
 	store_usage(store, &before);
 	for (int round = 0; round < 5; round++)
@@ -144,7 +145,8 @@ Test(cache, many_objects_grow_indexes_and_slots)
 			store_delete(store, v.slot);
 		}
 	store_usage(store, &after);
-	cr_assert_leq(after.allocated, before.allocated + (8 << 20));
+	cr_assert_leq(after.allocated, before.allocated);
+	cr_assert_eq(files(".idx"), 2);
 	cr_assert_eq(count(""), 10000);
 }
 
@@ -204,6 +206,17 @@ Test(cache, a_torn_slot_is_not_now_and_is_repaired)
 	buf_done(&b);
 }
 
+static _Atomic uint64_t *index_of_test(uint64_t word)
+{
+	char path[96];
+	snprintf(path, sizeof path, "%s/cache-%llu.idx", folder, (unsigned long long)cache_index_file(word));
+	int fd = open(path, O_RDWR);
+	char *at = mmap(NULL, cache_index_size(word), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	cr_assert_neq(at, MAP_FAILED);
+	close(fd);
+	return (_Atomic uint64_t *)(void *)(at + REGION_PAGE);
+}
+
 Test(cache, an_index_is_put_right_where_it_stands)
 {
 	struct cache_header *h = store_header_of_test(store);
@@ -216,8 +229,7 @@ Test(cache, an_index_is_put_right_where_it_stands)
 	store_usage(store, &before);
 	uint64_t words[] = {h->name_index, h->owner_index};
 	for (size_t k = 0; k < ARRAY_SIZE(words); k++) {
-		_Atomic uint64_t *e =
-		    (_Atomic uint64_t *)(void *)((char *)h - REGION_PAGE + cache_index_offset(words[k]));
+		_Atomic uint64_t *e = index_of_test(words[k]);
 		for (uint64_t i = 0; i < UINT64_C(1) << cache_index_log2(words[k]); i++)
 			if (i % 3 == 0)
 				e[i] = 0; /* a hole: what stands behind it is not found */
@@ -237,6 +249,26 @@ Test(cache, an_index_is_put_right_where_it_stands)
 	cr_assert(h->name_index == words[0] && h->owner_index == words[1]);
 	store_usage(store, &after);
 	cr_assert_eq(after.allocated, before.allocated);
+}
+
+/* Indexes are derived: without its file one is made anew, and no object is lost. */
+Test(cache, an_index_whose_file_is_gone_or_short_is_made_anew)
+{
+	char path[96];
+	for (int round = 0; round < 4; round++) {
+		struct cache_header *h = store_header_of_test(store);
+		cr_assert_eq(put("a", "1", "o1"), 0);
+		cr_assert_eq(put("b", "1", "o1"), 0);
+		snprintf(path, sizeof path, "%s/cache-%llu.idx", folder,
+			 (unsigned long long)cache_index_file(round % 2 ? h->name_index : h->owner_index));
+		cr_assert_eq(round < 2 ? unlink(path) : truncate(path, REGION_PAGE), 0);
+		cr_assert_str_eq(store_missing(store), path);
+		store_close(store);
+		open_store(64 << 20);
+		cr_assert(!lost, "%s", why.text);
+		cr_assert(has("a", "") && has("b", "") && count("o1") == 2);
+		cr_assert_eq(files(".idx"), 2);
+	}
 }
 
 Test(cache, a_damaged_slot_makes_the_cache_untrusted)

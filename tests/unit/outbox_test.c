@@ -3,18 +3,35 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
-enum { ENTRIES = 64 };
+enum { EXTENTS = 3, ENTRIES = EXTENTS * CACHE_OUTBOX_EXTENT };
 static struct cache_outbox_entry *entries;
+static uint32_t extents, room; /* how many there are, and could be */
 static struct cache_controller *controllers;
 static struct outbox *outbox;
 
+static struct cache_outbox_entry *extent(void *ctx _unused_, uint32_t n)
+{
+	if (n >= room)
+		return NULL;
+	extents = MAX(extents, n + 1);
+	return entries + (size_t)n * CACHE_OUTBOX_EXTENT;
+}
+
+static struct outbox *open_outbox(void)
+{
+	return outbox_new(&(struct outbox_place){.extents = extents, .most = EXTENTS, .extent = extent},
+			  controllers);
+}
+
 static void setup(void)
 {
+	extents = 1;
+	room = EXTENTS;
 	entries = xcalloc(ENTRIES, sizeof *entries);
 	controllers = xcalloc(CACHE_CONTROLLERS, sizeof *controllers);
 	strcpy(controllers[0].name, "a");
 	strcpy(controllers[1].name, "b");
-	outbox = outbox_new(entries, ENTRIES, controllers);
+	outbox = open_outbox();
 }
 static void done(void)
 {
@@ -41,7 +58,7 @@ static int put(uint8_t controller, const char *name, int32_t priority, bool chan
 static void restart(void)
 {
 	outbox_free(outbox);
-	outbox = outbox_new(entries, ENTRIES, controllers);
+	outbox = open_outbox();
 }
 
 Test(outbox, put_take_ack)
@@ -222,6 +239,43 @@ Test(outbox, a_late_answer_for_a_dropped_key_strikes_out_no_other)
 	cr_assert_eq(outbox_used(outbox), taken);
 	restart();
 	cr_assert_eq(outbox_waiting(outbox), taken);
+}
+
+Test(outbox, grows_when_it_must_and_not_where_there_is_no_room)
+{
+	char name[16];
+	uint32_t e[ENTRIES], n = 0;
+	for (; n < 10; n++) {
+		snprintf(name, sizeof name, "n%u", n);
+		cr_assert_eq(put(0, name, 0, false), 0);
+	}
+	cr_assert_eq(outbox_take(outbox, NULL, 5, e), 5); /* in flight while it grows */
+	cr_assert_eq(extents, 1);
+	room = 2;
+	for (int rc = 0; rc == 0; n += rc == 0) {
+		snprintf(name, sizeof name, "n%u", n);
+		rc = put(0, name, 0, false);
+		cr_assert(rc == 0 || rc == -ENOSPC);
+	}
+	cr_assert_eq(n, 2 * CACHE_OUTBOX_EXTENT);
+	cr_assert_eq(extents, 2);
+	/* Each is found again where it waits. */
+	for (uint32_t i = 5; i < n; i++) {
+		snprintf(name, sizeof name, "n%u", i);
+		cr_assert_eq(put(0, name, 1, false), 0);
+	}
+	cr_assert_eq(outbox_used(outbox), n);
+	for (uint32_t i = 0; i < 5; i++)
+		outbox_ack(outbox, e[i]);
+	room = EXTENTS;
+	for (uint32_t i = 0; i < 6; i++) {
+		snprintf(name, sizeof name, "more%u", i);
+		cr_assert_eq(put(0, name, 0, false), 0);
+	}
+	cr_assert_eq(extents, 3);
+	restart();
+	cr_assert_eq(outbox_waiting(outbox), n + 1);
+	cr_assert_eq(outbox_take(outbox, NULL, ENTRIES, e), n + 1);
 }
 
 Test(outbox, causes_that_find_no_room_are_left_out)
