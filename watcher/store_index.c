@@ -213,6 +213,14 @@ bool store_index_repair(struct store *s, enum store_index which)
 	return true;
 }
 
+static void fill(struct store *s, enum store_index which, struct store_index_state *x)
+{
+	uint64_t hash;
+	for (uint32_t slot = 0; slot < s->slots; slot++)
+		for (size_t i = 0; hash_of_slot(s, which, slot, &i, &hash); x->live++)
+			put(x, hash, slot);
+}
+
 int store_index_rebuild(struct store *s, enum store_index which, uint64_t more, struct err *err)
 {
 	struct store_index_state *old = &s->index[which], x;
@@ -226,9 +234,7 @@ int store_index_rebuild(struct store *s, enum store_index which, uint64_t more, 
 	int rc = make(s, log2, &x, err);
 	if (rc < 0)
 		return rc;
-	for (uint32_t slot = 0; slot < s->slots; slot++)
-		for (size_t i = 0; hash_of_slot(s, which, slot, &i, &hash); x.live++)
-			put(&x, hash, slot);
+	fill(s, which, &x);
 	atomic_store_explicit(shared_word(s, which), x.word, memory_order_release);
 	drop(s, old);
 	*old = x;

@@ -91,12 +91,12 @@ static bool sample(void)
 {
 	/* The kernel goes over all pages of the process for it, and holds the process up: a thirtieth of the time at most. */
 	static int64_t next;
-	int64_t from = bench_now();
-	if (from < next)
+	int64_t before = bench_now();
+	if (before < next)
 		return false;
 	most = MAX(most, memory());
-	int64_t to = bench_now();
-	next = to + MAX(30 * (to - from), SAMPLE_MS * (int64_t)NS_PER_MS);
+	int64_t after = bench_now();
+	next = after + MAX(30 * (after - before), SAMPLE_MS * (int64_t)NS_PER_MS);
 	return false;
 }
 
