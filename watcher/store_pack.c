@@ -5,6 +5,7 @@
  * that names it. Tables of Secrets get none: its bytes would outlive the Secrets that they are from. */
 #include "compress.h"
 #include "store_internal.h"
+#include <malloc.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -224,6 +225,7 @@ static void train(struct store *s, struct store_packing *p)
 	}
 	buf_done(&samples.text);
 	free(samples.lengths);
+	malloc_trim(0); /* several MB, which nothing else will need */
 }
 
 bool store_pack_learn(struct store *s)
