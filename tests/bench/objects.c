@@ -217,7 +217,7 @@ static void put_container(struct buf *out, struct random *r, unsigned n, const c
 	buf_printf(out,
 		   "],\"resources\":{\"limits\":{\"cpu\":\"%u\",\"memory\":\"%uMi\"},\"requests\":{\"cpu\":"
 		   "\"%um\",\"memory\":\"%uMi\"}},",
-		   1 + below(r, 8), 64 * (1 + below(r, 60)), 50 * (1 + below(r, 60)),
+		   3 + below(r, 8), 64 * (30 + below(r, 60)), 50 * (1 + below(r, 60)),
 		   32 * (1 + below(r, 60)));
 	buf_printf(out,
 		   "\"volumeMounts\":[{\"name\":\"config\",\"mountPath\":\"/etc/"
