@@ -1,8 +1,8 @@
 #include "exec_plugin.h"
+#include "program.h"
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
@@ -76,28 +76,55 @@ static char **make_environment(const struct kubeconfig *k, char *info)
 
 /* ---- start ---- */
 
+/* In the child: what is not async-signal-safe has no place here, other threads may have held locks. told: the
+ * errno goes there if it comes to nothing. */
+static _Noreturn void become(pid_t parent, char *const *argv, char *const *env, const int theirs[STREAMS],
+			     int told)
+{
+	sigset_t none;
+	sigemptyset(&none);
+	for (int s = 1; s < NSIG; s++)
+		signal(s, SIG_DFL);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	setsid();
+	/* Out of the way first: we may have been started without some of 0 to 2. */
+	int from[] = {open("/dev/null", O_RDONLY | O_CLOEXEC), theirs[STDOUT], theirs[STDERR], told};
+	bool ok = true;
+	for (int i = 0; i < 4 && ok; i++)
+		ok = (from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 4)) >= 0;
+	for (int i = 0; i < 3 && ok; i++)
+		ok = dup2(from[i], i) == i;
+	ok = ok && dup3(from[3], 3, O_CLOEXEC) == 3 && close_range(4, ~0U, 0) == 0;
+	told = ok ? 3 : told;
+	errno = ok ? 0 : errno;
+	if (ok && process_die_with(parent))
+		execvpe(argv[0], argv, env);
+	int code = errno ? errno : ESRCH; /* the latter: the parent is gone already */
+	(void)!write(told, &code, sizeof code);
+	_exit(127);
+}
+
+/* No posix_spawn: it has no parent-death signal, and a plugin that hangs would outlive us. (The parent is this thread.) */
 static int spawn(struct exec_plugin *p, char *const *argv, char *const *env, const int theirs[STREAMS])
 {
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attr;
-	sigset_t all, none;
-	sigfillset(&all);
-	sigemptyset(&none);
-	posix_spawn_file_actions_init(&files);
-	posix_spawnattr_init(&attr);
-	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_adddup2(&files, theirs[STDOUT], 1);
-	posix_spawn_file_actions_adddup2(&files, theirs[STDERR], 2);
-	posix_spawn_file_actions_addclosefrom_np(&files, 3);
-	posix_spawnattr_setsigdefault(&attr, &all);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
-	int r = posix_spawnp(&p->pid, argv[0], &files, &attr, argv, env);
-	posix_spawn_file_actions_destroy(&files);
-	posix_spawnattr_destroy(&attr);
-	if (r)
+	int told[2], code = 0;
+	pid_t parent = getpid();
+	if (pipe2(told, O_CLOEXEC) < 0)
+		return -errno;
+	p->pid = fork();
+	if (p->pid == 0)
+		become(parent, argv, env, theirs, told[1]);
+	code = p->pid < 0 ? errno : 0;
+	close(told[1]);
+	ssize_t n;
+	while (p->pid > 0 && (n = read(told[0], &code, sizeof code)) < 0 && errno == EINTR)
+		; /* its end comes with the exec */
+	close(told[0]);
+	if (p->pid > 0 && code) {
+		waitpid(p->pid, NULL, 0);
 		p->pid = -1;
-	return -r;
+	}
+	return -code;
 }
 
 static int start_failed(const struct kubeconfig *k, int code, struct err *err)

@@ -219,6 +219,10 @@ static void refused(struct stream *s, const struct http_result *r)
 	if (rc == 0)
 		rc = err_set(&text, -EPROTO, "GET %.*s: unexpected status %d",
 			     (int)strcspn(x->request.path, "?"), x->request.path, r->status);
+	if (x->phase ==
+	    REFLECTOR_DISCOVER) /* an aggregated API without its server: whether it has the kind is not known */
+		err_prefix(&text, rc, "group %s cannot be read (%d)", s->informer->kind->api_version,
+			   r->status);
 	enum reflector_event event = event_of_code(rc, true);
 	if (event == REFLECTOR_REFUSED && status.retry_after_ms >= 0)
 		event = REFLECTOR_BUSY;

@@ -12,7 +12,7 @@ POST /control with one JSON object:
   {"op": "delete", "kind": K, "namespace": N, "name": X}
   {"op": "fail", "kind": K, "verb": "list"|"watch"|"discover"|"page2", "status": S, "times": T, "retryAfter": R, "retryDate": R}
                                  S: an HTTP status, or "html", "empty", "object" (200 with nonsense), "close" (no answer)
-  {"op": "watches", "kind": K, "how": "end"|"cut"|"error410"|"error500"|"garbage"|"bookmark"|"silent"|"speak"}
+  {"op": "watches", "kind": K, "how": "end"|"cut"|"reset"|"error410"|"error500"|"garbage"|"bookmark"|"silent"|"speak"}
   {"op": "watches", "kind": K, "how": "drip"}                 white space, every 0.2 s, and nothing else any more
   {"op": "greet", "kind": K, "text": T}                       with which each new watch begins; "": none
   {"op": "send", "kind": K, "before": T, "text": T, "repeat": N, "after": T}   into its watches, as it is
@@ -31,6 +31,7 @@ import json
 import os
 import random
 import socket
+import struct
 import sys
 import threading
 import time
@@ -349,6 +350,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 elif how == "cut":
                     self.send_event("MODIFIED", json.dumps({"metadata": {"name": "half", "namespace": "shop"}}), cut=True)
                     self.connection.shutdown(socket.SHUT_RDWR)
+                    return
+                elif how == "reset":  # half an event, and then what a firewall says
+                    self.send_event("MODIFIED", json.dumps({"metadata": {"name": "half", "namespace": "shop"}}), cut=True)
+                    self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    self.connection.close()
                     return
                 elif how == "drip":
                     while not self.gone():

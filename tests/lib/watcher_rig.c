@@ -187,6 +187,22 @@ size_t rig_keys_of(const char *name)
 	return n;
 }
 
+static bool is_healed(const char *controller, const char *topic)
+{
+	fake_broker_pump(&rig.broker);
+	return fake_broker_state(&rig.broker, controller, topic, NULL) == WIRE_STATE_OK;
+}
+
+bool rig_heals(const char *kind, const char *controller, const char *topic)
+{
+	bool healed = is_healed(controller, topic);
+	for (int i = 0; i < 60 && !healed; i++) {
+		rig_control("{\"op\":\"watches\",\"kind\":\"%s\",\"how\":\"bookmark\"}", kind);
+		healed = WAIT_FOR(1, is_healed(controller, topic));
+	}
+	return healed;
+}
+
 /* ---- all of it ---- */
 
 void rig_reconciled_yaml(const char *text)

@@ -40,4 +40,7 @@ bool rig_watching(const char *kind);
 bool rig_cache_says(const char *table, const char *name, const char *part);
 bool rig_cache_lacks(const char *table, const char *name);
 bool rig_cache_cut(const char *table, const char *name); /* only its metadata is there */
-size_t rig_keys_of(const char *controller);		 /* that came */
+/* Sends bookmarks into the kind's watches until the controller's topic is reported healed: after nonsense a watch has to go well for
+ * as long as was waited. */
+bool rig_heals(const char *kind, const char *controller, const char *topic);
+size_t rig_keys_of(const char *controller); /* that came */

@@ -110,8 +110,34 @@ static void shared_watches(void)
 	}
 }
 
+/* As an aggregated API whose server is away: its kinds wait, and count as neither missing nor gone; all others go on. */
+static void a_group_that_cannot_be_read(void)
+{
+	const char *message = "";
+	unsigned hellos = rig.broker.hellos;
+	rig_control(
+	    "{\"op\":\"fail\",\"kind\":\"Website\",\"verb\":\"discover\",\"status\":503,\"times\":1000}");
+	rig_controller("late", "  for: {apiVersion: example.com/v1, kind: Website, labelSelector: "
+			       "{matchLabels: {tier: late}}}\n");
+	kill(rig.watcher, SIGHUP);
+	SAYS(20, rig.broker.hellos > hellos);
+	SAYS(20, fake_broker_state(&rig.broker, "late", "watch example.com/v1 Website labels=tier=late",
+				   &message) != WIRE_STATE_OK);
+	CHECK_MSG(strstr(message, "group example.com/v1 cannot be read (503)") &&
+		      !strstr(message, "not served"),
+		  "%s", message);
+	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"meanwhile\"}");
+	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "meanwhile", NULL) == 1);
+	put_site("meanwhile", "first");
+	SAYS(20, fake_broker_count(&rig.broker, "sites", "shop", "meanwhile", NULL) == 1);
+	CHECK(fake_broker_count(&rig.broker, "late", "shop", "w", NULL) == 0);
+	rig_control("{\"op\":\"heal\"}");
+	SAYS(90, fake_broker_count(&rig.broker, "late", "shop", "w", NULL) == 1);
+}
+
 int main(void)
 {
+	rig.idle_timeout = NULL; /* requests are counted: none is made again because nothing happens */
 	rig_start();
 	rig_control("{\"op\":\"streaming\",\"how\":\"serve\"}");
 	rig_control("{\"op\":\"serve\",\"kind\":\"Website\",\"served\":false}");
@@ -126,5 +152,6 @@ int main(void)
 	gone_with_its_objects();
 	back_again();
 	shared_watches();
+	a_group_that_cannot_be_read();
 	return check_result();
 }

@@ -1,6 +1,6 @@
 /* kill -9 of the watcher at any instruction between outbox, object, index and ADD: a scripted history of events through
  * watcher/informer.c and watcher/delivery.c on a cache in shared memory, cut after every store (trap.h). At each cut a reader looks at
- * that instant, and what is left is started again as the watcher does. Each object must be as before or as after the event, whole; once it
+ * that instant, and what is left is started again as the watcher does; some of these starts are cut after each of their own stores, too. Each object must be as before or as after the event, whole; once it
  * was as after it must not be as before again; and whoever finds it as after must find its keys, too: in the outbox, or stored by the
  * broker.
  *
@@ -27,7 +27,8 @@ enum {
 	    760, /* of them from this number on have up to 32 KB, for dictionaries and for segments that are emptied */
 	LOOK_AT = 24,  /* objects of each cut, beside those that change */
 	RUN_LOOK = 48, /* of stores one after the other into the same part of memory so many are looked at, */
-	RUN_EACH = 127, /* and then every so many: long copies are alike */
+	RUN_EACH = 127,	     /* and then every so many: long copies are alike */
+	RECOVERY_EACH = 607, /* every so many cuts the start is cut, too */
 	BUDGET = 4 << 20,
 };
 
@@ -43,11 +44,12 @@ static struct thing {
 } things[THINGS];
 
 static struct {
-	uint64_t stores, cuts, reads, started, violations;
+	uint64_t stores, cuts, reads, started, recoveries_cut, violations;
 	bool want_violation;
 } totals;
 
-static char folder[64], live[80], cut[80];
+static char folder[64], live[80], cut[80], again[80],
+    third[80]; /* again: of a start that is cut; third: of the one after it */
 static struct watcher w;
 static struct trap trap = {.most = TRAP_RANGES};
 static struct cache *reader;
@@ -56,9 +58,9 @@ static uint64_t version = 100;
 
 static void clean_all(void)
 {
-	clean(live, true);
-	clean(cut, true);
-	clean(folder, true);
+	const char *const paths[] = {live, cut, again, third, folder};
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		clean(paths[i], true);
 }
 
 void violation(const char *fmt, ...)
@@ -317,15 +319,16 @@ static void judge(struct store *s, struct thing *t, const struct keys *keys, boo
 	t->was_now = t->was_now || is_now;
 }
 
-static void start_again(size_t from)
+/* The files of `of`, copied to `where`, as the next watcher finds them; from: whom to look at. */
+static void start_again(const char *of, const char *where, size_t from)
 {
 	struct store *s;
 	struct err err = {0}, why = {0};
 	bool lost = false, sweep;
 	struct keys keys = {0};
-	copy_all(live, cut);
+	copy_all(of, where);
 	totals.started++;
-	if (store_open(cut, BUDGET, &s, &lost, &why, &err) < 0) {
+	if (store_open(where, BUDGET, &s, &lost, &why, &err) < 0) {
 		violation("it cannot be started: %s", err.text);
 		return;
 	}
@@ -342,6 +345,13 @@ static void start_again(size_t from)
 /* ---- cuts ---- */
 
 static unsigned each = 1; /* so many stores are one cut */
+static size_t look_from;
+
+static void on_recovery_cut(void)
+{
+	totals.recoveries_cut++;
+	start_again(again, third, look_from);
+}
 
 static void on_cut(void *ctx)
 {
@@ -360,7 +370,10 @@ static void on_cut(void *ctx)
 		if (things[i].before != things[i].now || (i - from) % THINGS < LOOK_AT)
 			read_thing(&things[i]);
 	read_owned((int)(trap.stores % 7));
-	start_again(from);
+	start_again(live, cut, from);
+	look_from = from;
+	if (totals.cuts % RECOVERY_EACH == 0)
+		cut_a_start(live, again, BUDGET, on_recovery_cut);
 }
 
 static bool uncut; /* what happens now is not */
@@ -408,19 +421,24 @@ static void will_be(struct thing *t, uint64_t at)
 		need(t, owner_of(t, at));
 }
 
-/* epoch 0: an event of a watch; else an item of a list. */
-static void put(struct thing *t, uint32_t epoch)
+static void take_in(struct thing *t, uint32_t epoch, const char *what)
 {
 	struct buf json = {0};
 	struct counts counts = {0};
 	struct err err = {0};
-	will_be(t, ++version);
 	make_json(t, t->now, &json);
-	begin(epoch ? "an item of a list" : "a change");
+	begin(what);
 	if (informer_put(&informer_of(t)->streams[0], buf_span(&json), epoch, &counts, &err) < 0)
-		violation("a change is refused: %s", err.text);
+		violation("it is refused: %s", err.text);
 	end();
 	buf_done(&json);
+}
+
+/* epoch 0: an event of a watch; else an item of a list. */
+static void put(struct thing *t, uint32_t epoch)
+{
+	will_be(t, ++version);
+	take_in(t, epoch, epoch ? "an item of a list" : "a change");
 }
 
 static void delete (struct thing *t)
@@ -432,19 +450,6 @@ static void delete (struct thing *t)
 	begin("a delete");
 	if (informer_deleted(&informer_of(t)->streams[0], buf_span(&json), &err) < 0)
 		violation("a delete is refused: %s", err.text);
-	end();
-	buf_done(&json);
-}
-
-static void unchanged(struct thing *t, uint32_t epoch)
-{
-	struct buf json = {0};
-	struct counts counts = {0};
-	struct err err = {0};
-	make_json(t, t->now, &json);
-	begin("an item that has not changed");
-	if (informer_put(&informer_of(t)->streams[0], buf_span(&json), epoch, &counts, &err) < 0)
-		violation("an item is refused: %s", err.text);
 	end();
 	buf_done(&json);
 }
@@ -482,7 +487,7 @@ static void relist(void)
 		if (i % 9 == 4 || !t->now)
 			put(t, epoch);
 		else
-			unchanged(t, epoch);
+			take_in(t, epoch, "an item that has not changed");
 	}
 	for (unsigned i = 5; i < SECRETS; i += 11)
 		if (thing(true, i)->now)
@@ -528,8 +533,6 @@ static void restart(void)
 	trap_close(&trap);
 	store_close(w.store);
 	outbox_free(w.outbox);
-	struct config none = {0};
-	(void)none;
 	w = (struct watcher){.last_epoch = w.last_epoch}; /* what it had is leaked, as by a kill */
 	broker = (struct broker){0};
 	trap = (struct trap){.after = on_cut, .most = TRAP_RANGES, .stores = trap.stores};
@@ -667,10 +670,12 @@ int main(int argc, char **argv)
 		 access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
 	if (!mkdtemp(folder))
 		die(folder);
-	snprintf(live, sizeof live, "%s/live", folder);
-	snprintf(cut, sizeof cut, "%s/cut", folder);
-	if (mkdir(live, 0700) < 0 || mkdir(cut, 0700) < 0)
-		die(live);
+	char *const paths[] = {live, cut, again, third};
+	for (int i = 0; i < 4; i++) {
+		snprintf(paths[i], sizeof live, "%s/%d", folder, i);
+		if (mkdir(paths[i], 0700) < 0)
+			die(paths[i]);
+	}
 	write_controller();
 	trap.after = on_cut;
 	open_watcher();
@@ -687,9 +692,11 @@ int main(int argc, char **argv)
 		printf("FAILED: no violation was found\n0 passed, 1 failed\n");
 		return EXIT_FAILURE;
 	}
-	printf("%llu stores, cut after %llu of them; %llu reads, %llu starts\n",
+	printf("%llu stores, cut after %llu of them; %llu reads, %llu starts, %llu of them after a start "
+	       "that was cut\n",
 	       (unsigned long long)totals.stores, (unsigned long long)totals.cuts,
-	       (unsigned long long)totals.reads, (unsigned long long)totals.started);
+	       (unsigned long long)totals.reads, (unsigned long long)totals.started,
+	       (unsigned long long)totals.recoveries_cut);
 	printf(totals.violations ? "0 passed, 1 failed\n" : "1 passed, 0 failed\n");
 	return totals.violations ? EXIT_FAILURE : EXIT_SUCCESS;
 }
