@@ -410,6 +410,8 @@ static int copy_slot(struct queue_reader *q, const struct shm_slot *s, struct qu
 	ret->priority = s->priority;
 	ret->count = s->count;
 	ret->causes = s->causes;
+	ret->uncounted_adds = (s->flags & SHM_SLOT_ADDED) != 0;
+	ret->uncounted_merges = s->uncounted;
 	ret->first.event = s->ends & 15;
 	ret->last.event = s->ends >> 4;
 	const struct shm_controller *c =

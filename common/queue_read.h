@@ -34,6 +34,8 @@ struct queue_key {
 	int32_t priority;
 	uint32_t count;
 	uint8_t causes; /* bit per enum wire_cause */
+	/* What the controller's counters `adds` and `merges` do not have of it yet. */
+	uint8_t uncounted_adds, uncounted_merges;
 	struct queue_cause first, last;
 	struct shm_detail detail; /* all 0 unless it is leased, or another object caused it */
 	struct queue_cause lease_first, lease_last;
@@ -52,7 +54,8 @@ int queue_find(struct queue_reader *q, struct span controller, struct span names
 int queue_is_leased(struct queue_reader *q);
 
 /* Row `index` of the controllers; false: free or above the end. Counters may be torn against each other,
- * never in themselves. */
+ * never in themselves. All adds and merges: those of the row, read first, and the uncounted ones of its keys; while keys change
+ * that may be a little less than it was before, never more than it is. */
 bool queue_controller(struct queue_reader *q, uint32_t index, struct shm_controller *ret);
 
 /* An entry of the history; its text is terminated: the beginning of reason and message (DONE, LOST), or the object that caused

@@ -281,19 +281,6 @@ static void keys_of(struct store *s, struct keys *out, bool *ret_sweep)
 	*ret_sweep = atomic_load(&store_controllers(s)[0].sweep);
 }
 
-static bool has_key(const struct keys *keys, int number)
-{
-	char name[16];
-	snprintf(name, sizeof name, "m%d", number);
-	for (size_t i = 0; i < keys->count; i++) {
-		struct span namespace, key;
-		keys_get(keys, i, &namespace, &key);
-		if (span_is(key, name))
-			return true;
-	}
-	return false;
-}
-
 static void judge(struct store *s, struct thing *t, const struct keys *keys, bool sweep)
 {
 	struct store_view v;

@@ -64,6 +64,19 @@ unsigned dictionaries(const char *folder)
 	return n;
 }
 
+bool has_key(const struct keys *keys, int number)
+{
+	char name[16];
+	snprintf(name, sizeof name, "m%d", number);
+	for (size_t i = 0; i < keys->count; i++) {
+		struct span namespace, key;
+		keys_get(keys, i, &namespace, &key);
+		if (span_is(key, name))
+			return true;
+	}
+	return false;
+}
+
 /* ---- a start that is cut ---- */
 
 enum { FIRST_STORES = 64, STORES_EACH = 23 /* of those after them: indexes are built alike */ };

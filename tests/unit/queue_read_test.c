@@ -95,6 +95,42 @@ Test(queue_read, what_a_slot_knows)
 	queue_close(q);
 }
 
+/* Adds and merges as the broker itself tells them: some are still in the slots. */
+static void counts_are(uint64_t adds, uint64_t merges)
+{
+	struct queue_reader *q = reader();
+	struct shm_controller row;
+	struct queue_key k;
+	uint32_t cursor = 0;
+	cr_assert(queue_controller(q, l.c, &row));
+	while (queue_next(q, &cursor, &k) == 1) {
+		row.counters.adds += k.uncounted_adds;
+		row.counters.merges += k.uncounted_merges;
+	}
+	struct shm_controller_counters own = workqueue_counters(&l.wq, l.c);
+	cr_expect(row.counters.adds == adds && row.counters.merges == merges, "%llu, %llu",
+		  (unsigned long long)row.counters.adds, (unsigned long long)row.counters.merges);
+	cr_expect(own.adds == adds && own.merges == merges);
+	queue_close(q);
+}
+
+Test(queue_read, adds_and_merges_are_all_there_wherever_they_are_counted)
+{
+	counts_are(0, 0);
+	lib_add(&l, "a");
+	lib_add(&l, "b"), lib_add(&l, "b"), lib_add(&l, "b");
+	counts_are(2, 2);
+	struct workqueue_grant g = lib_get(&l, "a");
+	counts_are(2, 2);
+	lib_end(&l, &g, (struct wire_done){.outcome = WIRE_OUTCOME_OK});
+	counts_are(2, 2);
+	for (int i = 0; i < 300; i++) /* more than a slot can keep */
+		lib_add(&l, "b");
+	counts_are(2, 302);
+	lib_get(&l, "b");
+	counts_are(2, 302);
+}
+
 Test(queue_read, causes_have_their_objects)
 {
 	struct wire_add_key key = lib_key("a", 0);
