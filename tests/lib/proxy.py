@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""A proxy that believes every name to be this machine, for tests. usage: proxy.py FOLDER http|socks5 [USER:PASSWORD]
+"""A proxy that believes every name to be this machine, for tests. usage: proxy.py FOLDER http|https|socks5 [USER:PASSWORD]
 
+https: with the certificate $PKI/both.crt, its key beside it.
 Writes its port to FOLDER/port and one line for every connection that was asked for, HOST:PORT, to FOLDER/asked. While there is a file
 FOLDER/refuse, what it holds (an HTTP status, or a SOCKS5 reply) is the answer to all."""
 import base64
 import os
+import select
 import socket
 import socketserver
+import ssl
 import struct
 import sys
-import threading
 
 folder, kind = sys.argv[1:3]
 account = sys.argv[3] if len(sys.argv) > 3 else None
@@ -28,20 +30,15 @@ def note(host, port):
         f.write("%s:%d\n" % (host, port))
 
 
-def pump(source, sink):
-    try:
-        while data := source.recv(65536):
-            sink.sendall(data)
-        sink.shutdown(socket.SHUT_WR)
-    except OSError:
-        pass
-
-
 def join(a, b):
-    back = threading.Thread(target=pump, args=(b, a), daemon=True)
-    back.start()
-    pump(a, b)
-    back.join()
+    """Until one of them ends; in one thread, as a TLS socket wants it."""
+    while True:
+        ready = [a] if getattr(a, "pending", int)() else select.select([a, b], [], [])[0]
+        for s in ready:
+            data = s.recv(65536)
+            if not data:
+                return
+            (b if s is a else a).sendall(data)
 
 
 class Http(socketserver.StreamRequestHandler):
@@ -94,11 +91,21 @@ class Socks5(socketserver.StreamRequestHandler):
 class Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = daemon_threads = True
 
+    def get_request(self):
+        connection, address = super().get_request()
+        if tls:
+            connection = tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        return connection, address
+
     def handle_error(self, request, client_address):
         pass
 
 
-server = Server(("127.0.0.1", 0), {"http": Http, "socks5": Socks5}[kind])
+tls = None
+if kind == "https":
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(os.path.join(os.environ["PKI"], "both.crt"), os.path.join(os.environ["PKI"], "both.key"))
+server = Server(("127.0.0.1", 0), Socks5 if kind == "socks5" else Http)
 with open(os.path.join(folder, "port.new"), "w") as f:
     f.write(str(server.server_address[1]))
 os.rename(os.path.join(folder, "port.new"), os.path.join(folder, "port"))

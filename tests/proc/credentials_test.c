@@ -376,8 +376,10 @@ static struct http_client *through(const struct fixture *s, const char *name, ch
 static void test_proxies(void)
 {
 	struct fixture s = fixture_start("both", NULL);
-	for (int socks = 0; socks < 2; socks++) {
-		const char *kind = socks ? "socks5" : "http", *name = "kube.example.test";
+	static const char *const kinds[] = {"http", "https", "socks5"};
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		const char *kind = kinds[i], *name = "kube.example.test";
+		bool socks = !strcmp(kind, "socks5");
 		struct err err = {0};
 		struct watch w;
 		struct proxy p = proxy_start(kind, NULL);
@@ -423,8 +425,21 @@ static void test_proxies(void)
 		free(p.folder);
 		free(locked.folder);
 	}
+	/* A proxy of another authority is not spoken to, whatever the server's certificate says. */
 	struct err err = {0};
-	struct http_client *c = through(&s, NULL, xstrdup("socks5://127.0.0.1:1"));
+	_cleanup_(free_ptr) char *strange = xasprintf("%s/other-pki", check_folder());
+	_cleanup_(free_ptr) char *make =
+	    xasprintf("mkdir %s && sh %s/tests/lib/pki.sh %s", strange, getenv("SRC"), strange);
+	CHECK(system(make) == 0);
+	setenv("PKI", strange, 1);
+	struct proxy unknown = proxy_start("https", NULL);
+	setenv("PKI", fixture_pki, 1);
+	struct http_client *c = through(&s, NULL, xasprintf("https://127.0.0.1:%d", unknown.port));
+	CHECK(get(c, "/hello", &err) < 0 && proxy_asked(&unknown, "127.0.0.1", s.port) == 0);
+	CHECK_MSG(strstr(err.text, "unknown authority"), "%s", err.text);
+	http_client_free(c);
+	free(unknown.folder);
+	c = through(&s, NULL, xstrdup("socks5://127.0.0.1:1"));
 	CHECK(get(c, "/hello", &err) == -ECONNREFUSED);
 	CHECK_MSG(strstr(err.text, "cannot connect to the proxy 127.0.0.1:1"), "%s", err.text);
 	http_client_free(c);
@@ -470,6 +485,7 @@ int main(void)
 	setenv("SRC", src, 1);
 	free(src);
 	fixture_make_pki();
+	setenv("PKI", fixture_pki, 1);
 	test_token_rotated_under_a_watch();
 	test_impersonation();
 	test_proxies();
