@@ -110,6 +110,10 @@ READ(config_read_label_selector)
 {
 	struct config_watch *w = base;
 	config_selector(r, n, &w->kind.label_selector);
+	if (w->kind.label_selector && !*w->kind.label_selector) {
+		free(w->kind.label_selector);
+		w->kind.label_selector = NULL;
+	}
 }
 
 READ(config_read_metadata_only)

@@ -348,13 +348,13 @@ bool config_selector(struct config_reader *r, const struct yaml_doc_node *n, cha
 		}
 		config_leave(r, here);
 	}
-	if (good && !terms) {
-		config_complain(r, n, "found an empty selector; leave the key out to select everything");
-		good = false;
-	}
+	if (good && !terms)
+		config_warn(r, n, "an empty selector selects everything, as if it were left out");
 	if (good) {
-		texts_sort(terms); /* equal selectors are equal texts: watches are shared by them */
-		for (size_t i = 0; terms[i]; i++)
+		buf_puts(&b, "");
+		if (terms)
+			texts_sort(terms); /* equal selectors are equal texts: watches are shared by them */
+		for (size_t i = 0; terms && terms[i]; i++)
 			buf_printf(&b, "%s%s", i ? "," : "", terms[i]);
 		free(*ret);
 		*ret = buf_steal(&b);

@@ -80,8 +80,24 @@ Test(config_kinds, label_selectors_are_printed_one_way)
 	     "spec.owns[0].labelSelector.matchLabels.v: found 1.20; allowed: a label's value: at most 63 of "
 	     "A-Z, a-z, 0-9, -, _ and .; quote "
 	     "it"},
-	    {"owns: [{apiVersion: v1, kind: Pod, labelSelector: {}}]", 53,
-	     "spec.owns[0].labelSelector: found an empty selector; leave the key out to select everything"},
+	    {"owns: [{apiVersion: v1, kind: Pod, labelSelector: null}]", 53,
+	     "spec.owns[0].labelSelector: found nothing (null); allowed: a mapping with matchLabels or "
+	     "matchExpressions, or both"},
+	    {"owns: [{apiVersion: v1, kind: Pod, matchLabels: {a: b}}]", 38,
+	     "spec.owns[0]: unknown key \"matchLabels\"; allowed: apiVersion, kind, namespaces, "
+	     "labelSelector, "
+	     "fieldSelector, metadataOnly, predicates, matchEveryOwner"},
+	    {"owns: [{apiVersion: v1, kind: Pod, labelSelector: {matchLabels: {\"a b\": x}}}]", 68,
+	     "spec.owns[0].labelSelector.matchLabels.a b: allowed: a label's name, as in app or "
+	     "example.com/app"},
+	    {"owns: [{apiVersion: v1, kind: Pod, labelSelector: {matchExpressions: [{key: a, operator: In, "
+	     "values: "
+	     "[]}]}}]",
+	     73, "spec.owns[0].labelSelector.matchExpressions[0]: values: In needs at least one"},
+	    {"owns: [{apiVersion: v1, kind: Pod, labelSelector: {matchExpressions: [{key: a, operator: "
+	     "Exists, "
+	     "values: [x]}]}}]",
+	     73, "spec.owns[0].labelSelector.matchExpressions[0]: values: not allowed with Exists"},
 	    {"owns: [{apiVersion: v1, kind: Pod, labelSelector: a=b}]", 53,
 	     "spec.owns[0].labelSelector: found a=b; allowed: a mapping with matchLabels or "
 	     "matchExpressions, or both"},
@@ -97,6 +113,24 @@ Test(config_kinds, label_selectors_are_printed_one_way)
 	     "Exists, DoesNotExist"},
 	};
 	ROWS_ARE(rows);
+}
+
+Test(config_kinds, an_empty_selector_selects_everything_and_is_warned_of)
+{
+	static const char *const empty[] = {"{}", "{matchLabels: {}}", "{matchExpressions: []}"};
+	for (size_t i = 0; i < ARRAY_SIZE(empty); i++) {
+		char yaml[512];
+		snprintf(yaml, sizeof(yaml),
+			 "%s  for: {apiVersion: v1, kind: Pod, labelSelector: %s, predicates: "
+			 "[{LabelSelector: %s}]}\n%s",
+			 HEAD, empty[i], empty[i], EXEC);
+		struct config all = one(yaml);
+		cr_expect(all.errors.count == 2 && !all.errors.fatal, "%s", empty[i]);
+		cr_expect_not_null(
+		    strstr(all.errors.at[0].text, "selector selects everything, as if it were left out"));
+		cr_expect_null(only(&all)->watches[0].kind.label_selector);
+		config_done(&all);
+	}
 }
 
 Test(config_kinds, map_to_is_exactly_one)

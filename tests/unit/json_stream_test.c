@@ -262,3 +262,12 @@ Test(json_stream, white_space_is_nothing_only_between_values)
 		buf_done(&seen.log);
 	}
 }
+
+/* A character of several bytes that is cut stays what it was, and so does each escape. */
+Test(json_stream, characters_of_several_bytes_at_every_split_point)
+{
+	expect_at_every_cut(
+	    JSON_STREAM_WATCH,
+	    "{\"日本語🙂é\":\"\\u00e9\\ud83d\\ude42\\/\\u003c 🙂\"}\n{\"é\":\"日\"}", 0,
+	    "item {\"日本語🙂é\":\"\\u00e9\\ud83d\\ude42\\/\\u003c 🙂\"}\nitem {\"é\":\"日\"}\n");
+}

@@ -1,0 +1,106 @@
+#!/bin/sh
+# Names and kinds that need care, from the cache to the write and back: names with colons, a kind of one name in two groups, empty values
+# in a child, an object that leaves its selector.
+. "${SRC:?}/tests/lib/pipeline.sh"
+
+# NAME SPEC SCRIPT: a controller whose program notes each run
+own() {
+	printf 'apiVersion: reconciled.dev/v1alpha1\nkind: Controller\nmetadata: {name: %s}\nspec:\n%s\n  reconciler: {exec: {command: [./%s.sh]}}\n' "$1" "$2" "$1" >"$dir/config/$1.yaml"
+	script "$1.sh"
+	names="${names:-} $1"
+}
+own roles '  for: {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, labelSelector: {matchLabels: {names: "yes"}}}
+  owns: [{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding}]' <<'E2'
+#!/bin/sh
+jq -r '"run \(.request.name)"' >&2
+cat <<E3
+{"children": [{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "$RECONCILE_NAME.bind"},
+  "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "$RECONCILE_NAME"}, "subjects": []}]}
+E3
+E2
+own clusters '  for: {apiVersion: db.example.com/v1, kind: Cluster, namespaces: [clusters]}
+  owns:
+  - {apiVersion: v1, kind: ConfigMap}
+  - {apiVersion: compute.example.com/v1, kind: Cluster}' <<'E2'
+#!/bin/sh
+jq -r '"run \(.request.name), \(.children | keys | join(" and "))"' >&2
+E2
+# It runs every second; what it wants never changes.
+own nothing '  for: {apiVersion: v1, kind: ConfigMap, namespaces: [nothing], labelSelector: {matchLabels: {names: "yes"}}}
+  owns: [{apiVersion: apps/v1, kind: Deployment}]' <<'E2'
+#!/bin/sh
+echo "run $RECONCILE_NAME" >&2
+cat >/dev/null
+cat <<E3
+{"result": {"requeueAfter": "1s"}, "children": [{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "$RECONCILE_NAME", "creationTimestamp": null},
+ "spec": {"selector": {"matchLabels": {"app": "x"}}, "template": {"metadata": {"creationTimestamp": null, "annotations": {}, "labels": {"app": "x"}},
+ "spec": {"volumes": [], "nodeSelector": null, "containers": [{"name": "c", "image": "i", "env": []}]}}}}]}
+E3
+E2
+own leaves '  for: {apiVersion: v1, kind: ConfigMap, namespaces: [leaves], labelSelector: {matchLabels: {tier: web}}}
+  owns: [{apiVersion: v1, kind: Secret}]
+  prune: true' <<'E2'
+#!/bin/sh
+jq -r '"run \(.request.name), there: \(.object != null), finalizing: \(.finalizing)"' >&2
+[ "$RECONCILE_NAME" != stays ] || echo '{"children":[{"apiVersion":"v1","kind":"Secret","metadata":{"name":"of-stays"}}]}'
+E2
+api_server
+for group in db compute; do
+	api POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions '{"metadata":{"name":"clusters.'$group'.example.com"},"spec":{"group":"'$group'.example.com","scope":"Namespaced","names":{"plural":"clusters","singular":"cluster","kind":"Cluster","listKind":"ClusterList"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}' >/dev/null
+	ok "$group's clusters are served" within 20 api GET /apis/$group.example.com/v1/namespaces/clusters/clusters
+done
+for ns in clusters nothing leaves; do api POST /api/v1/namespaces '{"metadata":{"name":"'$ns'"}}' >/dev/null; done
+everything
+
+# ---- names with colons ----
+rbac=/apis/rbac.authorization.k8s.io/v1
+api POST $rbac/clusterroles '{"metadata":{"name":"acme:site:reader","labels":{"names":"yes"}},"rules":[]}' >/dev/null
+says roles 'run acme:site:reader'
+ok "the child has its name" within 20 is $rbac/clusterrolebindings/acme:site:reader.bind .metadata.name acme:site:reader.bind
+ok "both forms of the path find one object" is $rbac/clusterroles/acme%3Asite%3Areader .metadata.name acme:site:reader
+version=$(field $rbac/clusterrolebindings/acme:site:reader.bind .metadata.resourceVersion)
+runs=$(count roles 'run acme:site:reader')
+api PATCH $rbac/clusterroles/acme:site:reader '{"metadata":{"annotations":{"touched":"1"}}}' application/merge-patch+json >/dev/null
+again() { [ "$(count roles 'run acme:site:reader')" -gt "$runs" ]; }
+ok "it runs again" within 20 again
+explain() { "$BIN/reconcilectl" explain "$1" --runtime-dir "$dir/run" --region-dir "$dir/region" | grep -q "$2"; }
+ok "explain finds the key" within 20 explain roles//acme:site:reader acme:site:reader
+ok "the second run wrote nothing" is $rbac/clusterrolebindings/acme:site:reader.bind .metadata.resourceVersion "$version"
+
+# ---- one kind, two groups ----
+for group in db compute; do api POST /apis/$group.example.com/v1/namespaces/clusters/clusters '{"apiVersion":"'$group'.example.com/v1","kind":"Cluster","metadata":{"name":"a"}}' >/dev/null; done
+says clusters 'run a, Cluster.compute.example.com/v1 and ConfigMap.v1'
+ok "both are there" has /apis/db.example.com/v1/namespaces/clusters/clusters/a '.metadata.uid != null'
+uid=$(field /apis/compute.example.com/v1/namespaces/clusters/clusters/a .metadata.uid)
+mine=$(field /apis/db.example.com/v1/namespaces/clusters/clusters/a .metadata.uid)
+runs=$(count clusters 'run a,')
+owned() { # NAME GROUP UID
+	api POST /api/v1/namespaces/clusters/configmaps '{"metadata":{"name":"'$1'","ownerReferences":[{"apiVersion":"'$2'.example.com/v1","kind":"Cluster","name":"a","uid":"'$3'","controller":true}]}}' >/dev/null
+}
+owned of-compute compute "$uid"
+owned of-db db "$mine"
+more() { [ "$(count clusters 'run a,')" = $((runs + 1)) ]; }
+ok "what the one of its group owns reconciles it, what the other owns does not" within 20 more
+explain_says() { "$BIN/reconcilectl" explain clusters/clusters/a --runtime-dir "$dir/run" --region-dir "$dir/region"; }
+ok "by the right one" sh -c "! grep -q of-compute" <<E2
+$(explain_says)
+E2
+
+# ---- empty values in a child ----
+api POST /api/v1/namespaces/nothing/configmaps '{"metadata":{"name":"n","labels":{"names":"yes"}}}' >/dev/null
+child=/apis/apps/v1/namespaces/nothing/deployments/n
+ok "the child is there" within 20 has $child '.metadata.name == "n"'
+version=$(field $child .metadata.resourceVersion)
+ten() { [ "$(count nothing 'run n')" -ge 6 ]; }
+ok "it ran again and again" within 60 ten
+ok "and wrote once" is $child .metadata.resourceVersion "$version"
+
+# ---- an object leaves the selector ----
+for name in stays; do api POST /api/v1/namespaces/leaves/configmaps '{"metadata":{"name":"'$name'","labels":{"tier":"web"}}}' >/dev/null; done
+ok "the child is there" within 20 has /api/v1/namespaces/leaves/secrets/of-stays '.metadata.name == "of-stays"'
+api PATCH /api/v1/namespaces/leaves/configmaps/stays '{"metadata":{"labels":{"tier":null}}}' application/merge-patch+json >/dev/null
+says leaves 'run stays, there: false, finalizing: false'
+ok "it ran once for that" [ "$(count leaves 'there: false')" = 1 ]
+ok "the child lives" has /api/v1/namespaces/leaves/secrets/of-stays '.metadata.deletionTimestamp == null'
+ok "the object, too" has /api/v1/namespaces/leaves/configmaps/stays '.metadata.deletionTimestamp == null'
+result
