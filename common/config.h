@@ -42,6 +42,14 @@ struct config_kind {		  /* what one watch asks for */
 
 enum { CONFIG_FIELDS_MAX = 64 };
 
+/* A program that answers for a predicate or a map; docs/program-protocol.md. */
+struct config_program {
+	char **command;				/* NULL-terminated, at least one */
+	int64_t startup_timeout_ns, timeout_ns; /* until its Hello; for one answer */
+	uint64_t max_memory;			/* bytes */
+};
+enum { CONFIG_PROGRAMS_MAX = 16 }; /* of one controller, beside its reconciler */
+
 enum config_predicate_type {
 	PREDICATE_AND,
 	PREDICATE_OR,
@@ -54,6 +62,7 @@ enum config_predicate_type {
 	PREDICATE_DEFAULT_CUSTOM,
 	PREDICATE_LABEL_SELECTOR, /* selector in `text` */
 	PREDICATE_FIELD,	  /* path, and one of the ops below */
+	PREDICATE_PROGRAM,	  /* `program` is asked */
 };
 enum config_field_op { FIELD_IN, FIELD_NOT_IN, FIELD_EXISTS, FIELD_CHANGED };
 struct config_predicate {
@@ -62,11 +71,21 @@ struct config_predicate {
 	size_t count;
 	char *text; /* LABEL_SELECTOR: as the API takes it; FIELD: the path as written */
 	enum config_field_op op;
-	bool wanted;   /* FIELD_EXISTS, FIELD_CHANGED: the value given */
-	char **values; /* FIELD_IN, FIELD_NOT_IN: scalar texts, NULL-terminated */
+	bool wanted;			/* FIELD_EXISTS, FIELD_CHANGED: the value given */
+	char **values;			/* FIELD_IN, FIELD_NOT_IN: scalar texts, NULL-terminated */
+	struct config_program *program; /* PROGRAM; else NULL */
 };
 
-enum config_map_type { MAP_SELF, MAP_OWNER, MAP_OWNER_OTHER, MAP_LABEL, MAP_ANNOTATION, MAP_INDEX, MAP_ALL };
+enum config_map_type {
+	MAP_SELF,
+	MAP_OWNER,
+	MAP_OWNER_OTHER,
+	MAP_LABEL,
+	MAP_ANNOTATION,
+	MAP_INDEX,
+	MAP_ALL,
+	MAP_PROGRAM
+};
 struct config_watch { /* for, owns and watches alike, in the file's order: watch[0] is `for` */
 	struct config_kind kind;
 	struct config_predicate predicates;
@@ -76,6 +95,7 @@ struct config_watch { /* for, owns and watches alike, in the file's order: watch
 	bool match_every_owner;		      /* OWNER: any reference, not only controller: true */
 	char *map_key;			      /* label or annotation name; index: dotted path */
 	char *owner_api_version, *owner_kind; /* OWNER_OTHER */
+	struct config_program program;	      /* PROGRAM */
 	bool is_owns;
 };
 

@@ -41,9 +41,8 @@ static const char *hidden_by(const char *path, const struct config_controller *c
 }
 
 void config_command_check(struct config_reader *r, const struct yaml_doc_node *n,
-			  const struct config_controller *c)
+			  const struct config_controller *c, const char *name)
 {
-	const char *name = c->reconciler.command[0];
 	struct stat st;
 	if (!strchr(name, '/'))
 		return; /* looked for in the sandbox's PATH */
@@ -61,4 +60,31 @@ void config_command_check(struct config_reader *r, const struct yaml_doc_node *n
 			    "the program is not seen in the sandbox, where %s is empty: name %s in "
 			    "sandbox.readOnlyPaths",
 			    hidden, real);
+}
+
+bool config_program_read(struct config_reader *r, const struct yaml_doc_node *n, struct config_program *ret)
+{
+	static const char section[] = "spec.watches[].mapTo.program"; /* the rows of all of them */
+	size_t fatal = r->errors->fatal;
+	if (r->program_count == CONFIG_PROGRAMS_MAX) {
+		config_complain(r, n, "more than %d programs in the predicates and maps of one controller",
+				CONFIG_PROGRAMS_MAX);
+		return false;
+	}
+	config_section_defaults(section, ret);
+	config_section(r, section, n, ret);
+	const struct yaml_doc_node *command = yaml_doc_get(n, "command");
+	if (ret->command && !*ret->command[0])
+		config_complain(r, n, "command: the program's name is empty");
+	if (r->errors->fatal != fatal || !command)
+		return false;
+	r->programs[r->program_count++] = (struct config_program_place){
+	    command->child, xasprintf("%s.command[0]", r->where), ret->command[0]};
+	return true;
+}
+
+void config_program_done(struct config_program *p)
+{
+	texts_free(p->command);
+	*p = (struct config_program){0};
 }

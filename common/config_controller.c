@@ -140,7 +140,8 @@ READ(config_read_map_to)
 		keys++;
 	if (keys != 1)
 		config_complain(
-		    r, n, "found %zu keys; allowed: exactly one of index, label, annotation, owner, all",
+		    r, n,
+		    "found %zu keys; allowed: exactly one of index, label, annotation, owner, all, program",
 		    keys);
 	config_section(r, "spec.watches[].mapTo", n, base);
 }
@@ -172,6 +173,13 @@ READ(config_read_map_all)
 	if (config_bool(r, n, &all) && !all)
 		config_complain(r, n, "found false; allowed: true (or another way to map)");
 	w->map = MAP_ALL;
+}
+
+READ(config_read_map_program)
+{
+	struct config_watch *w = base;
+	w->map = MAP_PROGRAM;
+	config_program_read(r, n, &w->program);
 }
 
 /* ---- the reconciler ---- */
@@ -425,8 +433,20 @@ static void program_check(struct config_reader *r, const struct yaml_doc_node *r
 	if (!c->reconciler.command || !command || !command->child)
 		return; /* that was said */
 	size_t here = config_enter(r, "spec.reconciler.%s.command[0]", how);
-	config_command_check(r, command->child, c);
+	config_command_check(r, command->child, c, c->reconciler.command[0]);
 	config_leave(r, here);
+}
+
+/* Those of predicates and maps; only now is the sandbox known. */
+static void programs_check(struct config_reader *r, const struct config_controller *c)
+{
+	for (size_t i = 0; i < r->program_count; i++) {
+		size_t here = config_enter(r, "%s", r->programs[i].where);
+		config_command_check(r, r->programs[i].node, c, r->programs[i].command);
+		config_leave(r, here);
+		free(r->programs[i].where);
+	}
+	r->program_count = 0;
 }
 
 /* What no key alone can tell. */
@@ -469,12 +489,14 @@ void config_controller_read(struct config_reader *r, const struct yaml_doc_node 
 	    .file = xstrdup(r->file), .folder = xstrdup(r->folder), .watch_count = 1};
 	ret->watches = xcalloc(CONFIG_WATCHES_MAX, sizeof(*ret->watches));
 	r->exec_given = r->coprocess_given = false;
+	r->program_count = 0;
 	r->name_node = NULL;
 	config_section_defaults("", ret);
 	config_section(r, "", root, ret);
 	join_env(r, &ret->reconciler);
 	if (root->type == YAML_MAPPING)
 		rules_check(r, root, ret);
+	programs_check(r, ret);
 	network_of_credentials(r, root, &ret->reconciler);
 	inherit_namespaces(ret);
 	config_fields_share(r, root, ret);
@@ -492,6 +514,7 @@ static void watch_done(struct config_watch *w)
 	free(w->map_key);
 	free(w->owner_api_version);
 	free(w->owner_kind);
+	config_program_done(&w->program);
 }
 
 void config_controller_done(struct config_controller *c)

@@ -25,6 +25,14 @@ static void put_list(struct buf *b, char *const *list)
 	buf_putc(b, ']');
 }
 
+static void put_program(struct buf *b, const struct config_program *p)
+{
+	put_list(b, p->command);
+	put_number(b, (uint64_t)p->startup_timeout_ns);
+	put_number(b, (uint64_t)p->timeout_ns);
+	put_number(b, p->max_memory);
+}
+
 static void put_predicate(struct buf *b, const struct config_predicate *p)
 {
 	put_number(b, p->type);
@@ -32,6 +40,8 @@ static void put_predicate(struct buf *b, const struct config_predicate *p)
 	put_number(b, p->wanted);
 	put(b, p->text);
 	put_list(b, p->values);
+	if (p->program)
+		put_program(b, p->program);
 	put_number(b, p->count);
 	for (size_t i = 0; i < p->count; i++)
 		put_predicate(b, &p->children[i]);
@@ -53,6 +63,8 @@ static void put_watch(struct buf *b, const struct config_watch *w)
 	put(b, w->map_key);
 	put(b, w->owner_api_version);
 	put(b, w->owner_kind);
+	if (w->map == MAP_PROGRAM)
+		put_program(b, &w->program);
 	put_number(b, w->is_owns);
 }
 

@@ -29,6 +29,12 @@ struct config_reader {
 	/* Facts that more than one key decides, gathered while one controller is read. */
 	bool metadata_only_given, exec_given, coprocess_given;
 	size_t map_count, predicate_count;
+	struct config_program_place { /* of programs beside the reconciler: where their command stands */
+		const struct yaml_doc_node *node;
+		char *where;
+		const char *command;
+	} programs[CONFIG_PROGRAMS_MAX];
+	size_t program_count;
 	char **env_file, **env_own;
 	const struct yaml_doc_node *name_node;
 };
@@ -146,6 +152,7 @@ CONFIG_READ(config_read_map_to);
 CONFIG_READ(config_read_map_key);
 CONFIG_READ(config_read_map_owner);
 CONFIG_READ(config_read_map_all);
+CONFIG_READ(config_read_map_program);
 CONFIG_READ(config_read_exec);
 CONFIG_READ(config_read_coprocess);
 CONFIG_READ(config_read_credentials);
@@ -173,10 +180,13 @@ void config_predicate_done(struct config_predicate *p);
 /* Does a predicate look at something that is not metadata? Its path, or NULL. */
 const char *config_predicate_beyond_metadata(const struct config_predicate *p);
 
-/* Warns when the program, which has a path, is not there, cannot be executed, or is out of the sandbox's
+/* Warns when the program `name`, which has a path, is not there, cannot be executed, or is out of the sandbox's
  * sight. */
 void config_command_check(struct config_reader *r, const struct yaml_doc_node *n,
-			  const struct config_controller *c);
+			  const struct config_controller *c, const char *name);
+/* The mapping below `program:` of a predicate or a map. */
+bool config_program_read(struct config_reader *r, const struct yaml_doc_node *n, struct config_program *ret);
+void config_program_done(struct config_program *p);
 
 /* ---- config_folder.c ---- */
 

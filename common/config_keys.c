@@ -7,6 +7,7 @@
 #define C(member)  offsetof(struct config_controller, member)
 #define W(member)  offsetof(struct config_watch, member)
 #define R(member)  offsetof(struct config_reconciler, member)
+#define P(member)  offsetof(struct config_program, member)
 #define M(member)  offsetof(struct config_main, member)
 #define MS(n)	   ((int64_t)(n)*NS_PER_MS)
 #define S(n)	   ((int64_t)(n)*NS_PER_S)
@@ -86,7 +87,16 @@ const struct config_key config_keys[] = {
     {"spec.watches[].mapTo.owner.kind", KIND, .offset = W(owner_kind), REQUIRED, .help = "the owner's kind"},
     {"spec.watches[].mapTo.all", KEY_OWN, .read = config_read_map_all,
      .help = "every object of the `for` kind"},
-    {"spec.watches[].mapTo.program", KEY_UNSUPPORTED, .help = "those that a program names"},
+    {"spec.watches[].mapTo.program", KEY_OWN, .read = config_read_map_program,
+     .help = "those that a program names"},
+    {"spec.watches[].mapTo.program.command", KEY_TEXTS, .offset = P(command), .min = 1, REQUIRED,
+     .help = "program and arguments, no shell"},
+    {"spec.watches[].mapTo.program.startupTimeout", DURATION, .offset = P(startup_timeout_ns),
+     .fallback = "10s", .min = MS(100), .max = H(1), .help = "time until its Hello"},
+    {"spec.watches[].mapTo.program.timeout", DURATION, .offset = P(timeout_ns), .fallback = "10s",
+     .min = MS(100), .max = H(1), .help = "time for one answer"},
+    {"spec.watches[].mapTo.program.maxMemory", KEY_QUANTITY, .offset = P(max_memory), .fallback = "256Mi",
+     .min = MI(16), .max = TIB(1), .help = "hard limit"},
 
     {"spec.input", KEY_SECTION, .help = "what a request carries beside the object"},
     {"spec.input.children", KEY_BOOL, .offset = C(input_children), .fallback = "true",

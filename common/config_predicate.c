@@ -14,7 +14,7 @@ static const struct {
 #define ALLOWED                                                                                              \
 	"GenerationChanged, ResourceVersionChanged, LabelChanged, AnnotationChanged, or a mapping with one " \
 	"of or, not, "                                                                                       \
-	"LabelSelector, Field"
+	"LabelSelector, Field, program"
 
 static bool predicate_read(struct config_reader *r, const struct yaml_doc_node *n, unsigned depth,
 			   struct config_predicate *ret);
@@ -169,7 +169,9 @@ static bool mapping_read(struct config_reader *r, const struct yaml_doc_node *n,
 	} else if (strcmp(c->key->text, "Field") == 0) {
 		good = field_read(r, c, ret);
 	} else if (strcmp(c->key->text, "program") == 0) {
-		config_complain(r, c->key, "not supported by this version: remove it");
+		ret->type = PREDICATE_PROGRAM;
+		ret->program = xcalloc(1, sizeof *ret->program);
+		good = config_program_read(r, c, ret->program);
 	} else {
 		config_leave(r, here);
 		const char *near = config_did_you_mean(c->key->text, keys);
@@ -213,6 +215,9 @@ void config_predicate_done(struct config_predicate *p)
 	free(p->children);
 	free(p->text);
 	texts_free(p->values);
+	if (p->program)
+		config_program_done(p->program);
+	free(p->program);
 	*p = (struct config_predicate){0};
 }
 

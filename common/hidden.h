@@ -1,5 +1,5 @@
 /* What a jail hides of the host beside what it always hides: our own folders, and the files that give access to the API server.
- * docs/reconciler-protocol.md, "What a reconciler sees". */
+ * docs/reconciler-protocol.md, "What the program sees". */
 #pragma once
 #include "config.h"
 #include "kubeconfig.h"

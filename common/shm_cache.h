@@ -76,9 +76,16 @@ struct cache_table {
 };
 enum cache_scope { CACHE_SCOPE_UNKNOWN, CACHE_SCOPE_CLUSTER, CACHE_SCOPE_NAMESPACED };
 
-/* sweep: all keys of this controller are still to be enqueued. CACHE_SWEEP_NONE again when the broker has
- * acknowledged the last one. */
-enum { CACHE_SWEEP_NONE, CACHE_SWEEP_ALL, CACHE_SWEEP_PACED /* only so many a second: of a storm */ };
+/* sweep: all keys of this controller are still to be enqueued. CACHE_SWEEP_NONE again when the broker has acknowledged the last one.
+ * With CACHE_SWEEP_UNMAPPED beside it programs have not mapped all events yet. Whoever starts with that has lost them, and enqueues
+ * every object of the `for` kind; it falls when all of their keys are in the outbox. */
+enum {
+	CACHE_SWEEP_NONE,
+	CACHE_SWEEP_ALL,
+	CACHE_SWEEP_PACED, /* only so many a second: of a storm */
+	CACHE_SWEEP_KIND = 3,
+	CACHE_SWEEP_UNMAPPED = 4
+};
 struct cache_controller {
 	char name[64];		/* empty: free */
 	_Atomic uint32_t sweep; /* CACHE_SWEEP_... */

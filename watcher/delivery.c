@@ -6,6 +6,7 @@
 enum { BATCH = 1024, SWEEPS_IN_FLIGHT = 2, SWEEP_SLOTS = 20000 /* looked at in one go */ };
 #define RETRY_MIN_NS (100 * (int64_t)NS_PER_MS)
 #define RETRY_MAX_NS (5 * NS_PER_S)
+#define LOST_NS	     (30 * NS_PER_S) /* between two sweeps because of lost events */
 
 struct broker_batch {
 	char controller[64]; /* by name: a reload may have removed it before the answer comes */
@@ -118,21 +119,47 @@ static void outbox_added(struct watcher *w, struct broker_batch *b, int64_t acce
 
 /* ---- sweeps ---- */
 
+static uint32_t kind_of(const struct controller *c)
+{
+	return atomic_load(&c->shared->sweep) & CACHE_SWEEP_KIND;
+}
+
+/* Nobody else writes it. */
+static void set_kind(struct controller *c, uint32_t kind)
+{
+	uint32_t rest = atomic_load(&c->shared->sweep) & ~(uint32_t)CACHE_SWEEP_KIND;
+	atomic_store_explicit(&c->shared->sweep, rest | kind, memory_order_release);
+}
+
 void controller_want_sweep(struct controller *c, uint32_t cause)
 {
 	c->sweep.cause = cause;
-	atomic_store_explicit(&c->shared->sweep, CACHE_SWEEP_ALL, memory_order_release);
+	set_kind(c, CACHE_SWEEP_ALL);
 	c->sweep.again = true;
 }
 
 void controller_want_paced_sweep(struct controller *c)
 {
 	/* One that is not paced comes first, and both are one if this watcher dies before. */
-	if (atomic_load(&c->shared->sweep) == CACHE_SWEEP_NONE) {
+	if (kind_of(c) == CACHE_SWEEP_NONE) {
 		c->sweep.cause = WIRE_CAUSE_SWEEP;
-		atomic_store_explicit(&c->shared->sweep, CACHE_SWEEP_PACED, memory_order_release);
+		set_kind(c, CACHE_SWEEP_PACED);
 	}
 	c->sweep.again_paced = true;
+}
+
+void controller_want_all(struct controller *c)
+{
+	atomic_fetch_or(&c->shared->sweep, CACHE_SWEEP_UNMAPPED);
+	c->sweep.lost = true;
+}
+
+/* All that programs were to map is in the outbox or swept. */
+static void mark_falls(struct controller *c)
+{
+	bool sweeps = c->sweep.lost || (c->sweep.active && c->sweep.unfiltered);
+	if (!c->unmapped && !sweeps && atomic_load(&c->shared->sweep) & CACHE_SWEEP_UNMAPPED)
+		atomic_fetch_and(&c->shared->sweep, ~(uint32_t)CACHE_SWEEP_UNMAPPED);
 }
 
 bool controller_listed(const struct controller *c)
@@ -143,9 +170,15 @@ bool controller_listed(const struct controller *c)
 	return true;
 }
 
-static bool may_sweep(const struct controller *c)
+static bool lost_is_due(const struct controller *c, int64_t now_ns)
 {
-	return atomic_load(&c->shared->sweep) && !c->sweep.telling && controller_listed(c);
+	return c->sweep.lost && now_ns >= c->sweep.lost_due_ns;
+}
+
+static bool may_sweep(const struct controller *c, int64_t now_ns)
+{
+	bool wanted = c->sweep.active || kind_of(c) != CACHE_SWEEP_NONE || lost_is_due(c, now_ns);
+	return wanted && !c->sweep.telling && controller_listed(c);
 }
 
 /* INDEX and ALL: their keys are keys of `for` objects, which are swept themselves. And keys in a scope that
@@ -153,33 +186,50 @@ static bool may_sweep(const struct controller *c)
 static bool has_nothing(const struct watcher *w, const struct sub *s)
 {
 	enum config_map_type type = s->mapping.type;
+	if (!s->controller->sweep.as_creates && type != MAP_SELF)
+		return true;
 	return type == MAP_INDEX || type == MAP_ALL ||
 	       (type != MAP_SELF &&
 		store_table_entry(w->store, s->primary->table)->scope == CACHE_SCOPE_UNKNOWN);
 }
 
-/* The next keys of the controller, up to a batch or about max, or as far as one go looks. */
-static void collect(struct watcher *w, struct controller *c, size_t max, struct keys *out)
+/* Those that a program maps come last: it may be down, and then the sweep stands. */
+static bool is_over(const struct controller *c)
+{
+	return c->sweep.sub >= 2 * c->n_subs;
+}
+static bool has_turn(const struct controller *c, const struct sub *s)
+{
+	return (s->mapping.type == MAP_PROGRAM) == (c->sweep.sub >= c->n_subs);
+}
+
+/* The next keys of the controller, up to a batch or about max, or as far as one go looks. False: it must wait for programs. */
+static bool collect(struct watcher *w, struct controller *c, size_t max, struct keys *out)
 {
 	struct store_view v;
-	for (uint32_t i = 0; c->sweep.sub < c->n_subs && out->count < max && i < SWEEP_SLOTS; i++) {
-		struct sub *s = &c->subs[c->sweep.sub];
+	for (uint32_t i = 0; !is_over(c) && out->count < max && i < SWEEP_SLOTS; i++) {
+		struct sub *s = &c->subs[c->sweep.sub % c->n_subs];
 		uint32_t slots = store_slots(w->store);
-		if (has_nothing(w, s) || c->sweep.looked >= slots) {
+		if (!has_turn(c, s) || has_nothing(w, s) || c->sweep.looked >= slots) {
 			c->sweep.sub++;
 			c->sweep.looked = 0;
 			continue;
 		}
 		uint32_t slot = (uint32_t)(((uint64_t)c->sweep.first + c->sweep.looked) % slots);
 		size_t before = out->count;
-		if (store_at(w->store, slot, &v) && v.table == s->informer->table &&
-		    sub_keys_of_cached(s, &v, out) && out->all && before) {
-			out->count = before; /* it does not fit any more: it begins the next batch */
+		int rc = store_at(w->store, slot, &v) && v.table == s->informer->table
+			     ? sub_keys_of_cached(s, &v, QUESTION_SWEEP, out)
+			     : 0;
+		if (rc < 0)
+			return false;
+		if (rc && out->all && before) { /* it does not fit any more: it begins the next batch */
+			out->count = before;
 			out->all = false;
-			return;
+			return true;
 		}
 		c->sweep.looked++;
 	}
+	return true;
 }
 
 /* Keys that went in vain are not remembered: another round like this one. */
@@ -200,15 +250,22 @@ static int send_sweep(struct watcher *w, struct controller *c, struct broker_bat
 	return broker_add(w->broker, c->config->name, keys, n, b);
 }
 
-static void sweep_restart(struct controller *c)
+static void sweep_restart(struct controller *c, int64_t now_ns)
 {
 	struct sweep *s = &c->sweep;
-	s->paced = atomic_load(&c->shared->sweep) == CACHE_SWEEP_PACED;
+	s->unfiltered = s->lost || (s->active && s->unfiltered);
+	if (s->lost)
+		s->lost_due_ns = now_ns + LOST_NS;
+	s->lost = false;
+	s->as_creates = kind_of(c) != CACHE_SWEEP_NONE;
+	s->paced = kind_of(c) == CACHE_SWEEP_PACED && !s->unfiltered;
+	if (!s->as_creates)
+		s->cause = WIRE_CAUSE_SWEEP;
 	s->sub = 0;
 	s->looked = 0;
 	/* A paced round takes its time: watchers that end before it does should not leave the same keys out each time. */
 	s->first = s->paced ? (uint32_t)random_below(store_slots(c->watcher->store)) : 0;
-	s->again = s->again_paced = false;
+	s->again = s->again_paced = s->stands = false;
 	s->active = true;
 }
 
@@ -216,7 +273,7 @@ static void sweep_restart(struct controller *c)
 static bool wants_another(struct controller *c)
 {
 	if (!c->sweep.again && c->sweep.again_paced)
-		atomic_store_explicit(&c->shared->sweep, CACHE_SWEEP_PACED, memory_order_release);
+		set_kind(c, CACHE_SWEEP_PACED);
 	return c->sweep.again || c->sweep.again_paced;
 }
 
@@ -230,20 +287,21 @@ static size_t sweep_may(const struct controller *c, int64_t now_ns)
 static bool sweep_step(struct watcher *w, struct controller *c, int64_t now_ns)
 {
 	if (!c->sweep.active) {
-		sweep_restart(c);
+		sweep_restart(c, now_ns);
 		log_info("sweep started", LOG_S("controller", c->config->name),
 			 LOG_S("pace", c->sweep.paced ? "stormGuard" : "none"));
-	} else if (c->sweep.paced && c->sweep.again) {
-		sweep_restart(c); /* all are wanted at once now */
+	} else if ((c->sweep.paced || c->sweep.stands) && c->sweep.again) {
+		sweep_restart(c, now_ns); /* all are wanted at once now */
 	}
-	if (c->sweep.sub >= c->n_subs) {
-		if (c->sweep.in_flight)
-			return false;
-		if (wants_another(c)) {
-			sweep_restart(c);
-			return true;
-		}
-		if (broker_swept(w->broker, c->config->name) == 0)
+	if (is_over(c) && c->sweep.in_flight)
+		return false;
+	/* Programs are not waited for. */
+	if ((is_over(c) && wants_another(c)) || ((is_over(c) || c->sweep.stands) && lost_is_due(c, now_ns))) {
+		sweep_restart(c, now_ns);
+		return true;
+	}
+	if (is_over(c)) {
+		if (!c->sweep.asked && broker_swept(w->broker, c->config->name) == 0)
 			c->sweep.telling = true;
 		return false;
 	}
@@ -253,10 +311,10 @@ static bool sweep_step(struct watcher *w, struct controller *c, int64_t now_ns)
 	struct broker_batch *b = xcalloc(1, sizeof *b);
 	b->sweep = true;
 	snprintf(b->controller, sizeof b->controller, "%s", c->config->name);
-	collect(w, c, may, &b->keys);
+	c->sweep.stands = !collect(w, c, may, &b->keys);
 	if (!b->keys.count) {
 		batch_free(b);
-		return true;
+		return !c->sweep.stands;
 	}
 	if (send_sweep(w, c, b) < 0) {
 		not_stored(c);
@@ -333,9 +391,13 @@ static void on_swept(void *ctx, struct span name, bool done)
 		return;
 	c->sweep.telling = false;
 	c->sweep.active = false;
-	if (!done || wants_another(c))
+	if (!done || wants_another(c)) {
+		c->sweep.lost |= c->sweep.unfiltered;
 		return;
-	atomic_store_explicit(&c->shared->sweep, CACHE_SWEEP_NONE, memory_order_release);
+	}
+	if (c->sweep.as_creates)
+		set_kind(c, CACHE_SWEEP_NONE);
+	mark_falls(c);
 	log_info("sweep complete", LOG_S("controller", c->config->name));
 }
 
@@ -356,7 +418,7 @@ static void run_paced(struct watcher *w, struct controller *c, int64_t now_ns)
 
 static void run_sweep(struct watcher *w, struct controller *c, int64_t now_ns)
 {
-	while (may_sweep(c) && now_ns >= c->retry_at_ns && sweep_step(w, c, now_ns))
+	while (may_sweep(c, now_ns) && now_ns >= c->retry_at_ns && sweep_step(w, c, now_ns))
 		;
 }
 
@@ -375,6 +437,7 @@ void delivery_run(struct watcher *w, int64_t now_ns)
 				run_sweep(w, c, now_ns);
 			else
 				run_paced(w, c, now_ns);
+		mark_falls(c);
 	}
 }
 
@@ -385,12 +448,14 @@ int64_t delivery_due_ns(const struct watcher *w)
 		const struct controller *c = &w->controllers[i];
 		if (c->retry_at_ns > w->acted_ns) /* what was due then has had its turn */
 			due = MIN(due, c->retry_at_ns);
-		bool sweeps = c->sweep.active && c->sweep.paced && c->sweep.sub < c->n_subs;
+		bool sweeps = c->sweep.active && c->sweep.paced && !is_over(c) && !c->sweep.stands;
 		int64_t paced = sweeps || outbox_has_paced(w->outbox, c->index)
 				    ? limit_due_ns(&c->storm, c->config->storm_qps)
 				    : INT64_MIN;
 		if (paced > w->acted_ns)
 			due = MIN(due, paced);
+		if (c->sweep.lost && c->sweep.lost_due_ns > w->acted_ns)
+			due = MIN(due, c->sweep.lost_due_ns);
 	}
 	return due;
 }

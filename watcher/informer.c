@@ -8,182 +8,6 @@
 /* Objects of which only metadata is kept are listed again so often, when there is so much room. */
 #define HEAL_NS (10 * NS_PER_S)
 enum { HEAL_BYTES = 256 << 10 };
-#define STORM_WARN_NS (60 * NS_PER_S) /* between two warnings of a controller */
-
-struct change {
-	const struct object *before, *after; /* NULL: there is none */
-	int32_t priority;
-	struct cache_event
-	    event; /* resource_version 0: a list told of it, and of whatever else happened before */
-};
-
-/* ---- what mapping asks ---- */
-
-static bool owner_is_another(void *ctx, struct span namespace, struct span name, struct span uid)
-{
-	const struct sub *s = ctx;
-	struct store_view v;
-	return store_find(s->informer->watcher->store, s->primary->table, namespace, name, &v) &&
-	       !span_eq(v.uid, uid);
-}
-
-struct references {
-	struct store *store;
-	struct keys *out;
-};
-
-static void add_slot(void *ctx, uint32_t slot)
-{
-	const struct references *r = ctx;
-	struct store_view v;
-	if (store_at(r->store, slot, &v))
-		keys_add(r->out, v.namespace, v.name);
-}
-
-static void references(void *ctx, struct span namespace, struct span name, struct keys *out)
-{
-	const struct sub *s = ctx;
-	struct references r = {s->informer->watcher->store, out};
-	if (s->references)
-		refindex_each(s->references, namespace, name, add_slot, &r);
-}
-
-static uint32_t objects_of(const struct informer *i)
-{
-	return atomic_load(&store_table_entry(i->watcher->store, i->table)->objects);
-}
-
-static void everything(void *ctx, struct keys *out)
-{
-	const struct sub *s = ctx;
-	struct store *store = s->informer->watcher->store;
-	struct store_view v;
-	if (objects_of(s->primary) > KEYS_MAX) {
-		out->all = true;
-		return;
-	}
-	for (uint32_t i = 0; i < store_slots(store); i++)
-		if (store_at(store, i, &v) && v.table == s->primary->table)
-			keys_add(out, v.namespace, v.name);
-}
-
-static struct mapping_lookup lookup_of(struct sub *s)
-{
-	return (struct mapping_lookup){
-	    .ctx = s,
-	    .owner_is_another = owner_is_another,
-	    .references = references,
-	    .everything = everything,
-	    .for_scope = store_table_entry(s->informer->watcher->store, s->primary->table)->scope};
-}
-
-/* ---- into the outbox ---- */
-
-static bool passes(const struct sub *s, const struct change *c)
-{
-	/* Another uid under the same name is a delete and a create, whatever came as one event. */
-	if (c->before && c->after && !span_eq(c->before->uid, c->after->uid))
-		return predicate_passes(&s->predicate, c->before, NULL) ||
-		       predicate_passes(&s->predicate, NULL, c->after);
-	return predicate_passes(&s->predicate, c->before, c->after);
-}
-
-/* One event, very many keys: they enter at low priority, so many a second, and somebody should know why. */
-static bool is_storm(struct sub *s, const struct object *o, const struct keys *keys)
-{
-	struct controller *c = s->controller;
-	int64_t now = clock_boottime_ns();
-	if (keys->count <= c->config->storm_keys && !keys->all)
-		return false;
-	if (!c->storm_warned_ns || now - c->storm_warned_ns >= STORM_WARN_NS) {
-		c->storm_warned_ns = now;
-		log_warning(keys->all ? "an event concerns very many keys: all of the controller are "
-					"enqueued, at low priority, so many a second"
-				      : "an event concerns very many keys: they are enqueued at low "
-					"priority, so many a second",
-			    LOG_S("controller", c->config->name), LOG_S("kind", s->cause_kind),
-			    LOG_SP("namespace", o->namespace), LOG_SP("name", o->name),
-			    LOG_I("keys", MAX(keys->count, (size_t)objects_of(s->primary))),
-			    LOG_I("limit", c->config->storm_keys), LOG_I("qps", c->config->storm_qps));
-	}
-	return true;
-}
-
-static int put_keys(struct sub *s, const struct change *c, const struct keys *keys, size_t from_after)
-{
-	struct watcher *w = s->informer->watcher;
-	const struct object *o = c->after ? c->after : c->before;
-	bool storm = is_storm(s, o, keys);
-	struct outbox_key k = {.controller = s->controller->index,
-			       .priority = storm ? MIN(c->priority, PRIORITY_LOW) : c->priority,
-			       .paced = storm,
-			       .primary_changed = s->mapping.type == MAP_SELF &&
-						  mapping_primary_changed(c->before, c->after),
-			       .cause = !c->after   ? WIRE_CAUSE_DELETED
-					: c->before ? WIRE_CAUSE_UPDATED
-						    : WIRE_CAUSE_CREATED,
-			       .cause_kind = span_of(s->cause_kind),
-			       .cause_namespace = o->namespace,
-			       .cause_name = o->name,
-			       .events = &c->event,
-			       .n_events = c->event.resource_version != 0};
-	for (size_t i = 0; i < keys->count; i++) {
-		keys_get(keys, i, &k.namespace, &k.name);
-		/* A key of the old form alone cannot be had again from the cache: without room for it the
-		 * change must wait. */
-		bool must = i >= from_after;
-		if (campaign_follows(w) && !outbox_room(w->outbox, false))
-			outbox_shed(w->outbox);
-		if (outbox_put(w->outbox, &k, must) == 0)
-			continue;
-		if (must)
-			return -EAGAIN;
-		if (storm)
-			controller_want_paced_sweep(s->controller);
-		else
-			controller_want_sweep(s->controller, WIRE_CAUSE_SWEEP);
-	}
-	return 0;
-}
-
-/* The mapping whose changes a planted fault loses. */
-static bool ignored_by_fault(const struct sub *s, const struct change *c)
-{
-	bool update = c->before && c->after;
-	return (fault("spec") && update && s->mapping.type == MAP_SELF) ||
-	       (fault("drift") && update && s->mapping.type == MAP_OWNER) ||
-	       (fault("index") && s->mapping.type == MAP_INDEX);
-}
-
-static int announce(struct informer *i, const struct change *c, struct err *err)
-{
-	struct keys *keys = &i->watcher->keys;
-	bool follows = campaign_follows(i->watcher);
-	for (size_t n = 0; n < i->n_subs; n++) {
-		struct sub *s = i->subs[n];
-		if (!passes(s, c) || ignored_by_fault(s, c))
-			continue;
-		/* A takeover reconciles all that there is then: only what is gone must be remembered. */
-		if (follows && (c->after || s->mapping.type != MAP_SELF))
-			continue;
-		struct mapping_lookup lookup = lookup_of(s);
-		keys_reset(keys);
-		mapping_keys(&s->mapping, c->after, &lookup, keys);
-		size_t from_after = keys->count;
-		mapping_keys(&s->mapping, c->before, &lookup, keys);
-		if (keys->all) {
-			if (lookup.for_scope == CACHE_SCOPE_UNKNOWN)
-				controller_want_sweep(s->controller, WIRE_CAUSE_SWEEP);
-			else if (is_storm(s, c->after ? c->after : c->before, keys))
-				controller_want_paced_sweep(s->controller);
-			continue;
-		}
-		if (put_keys(s, c, keys, from_after) < 0)
-			return err_set(err, -EAGAIN, "the outbox is full: the broker takes no keys; %u wait",
-				       outbox_used(i->watcher->outbox));
-	}
-	return 0;
-}
 
 /* ---- the object ---- */
 
@@ -195,19 +19,23 @@ static bool read_cached(struct watcher *w, const struct store_view *v, struct ob
 	       object_read(json, &w->text_before, ret, NULL) == 0;
 }
 
-bool sub_keys_of_cached(struct sub *s, const struct store_view *v, struct keys *out)
+int sub_keys_of_cached(struct sub *s, const struct store_view *v, enum question_why why, struct keys *out)
 {
 	struct object o;
-	struct mapping_lookup lookup = lookup_of(s);
-	if (s->mapping.type == MAP_SELF && predicate_passes_creates(&s->predicate)) {
+	bool all = why == QUESTION_SWEEP && s->controller->sweep.unfiltered;
+	if (s->mapping.type == MAP_SELF && (all || predicate_passes_creates(&s->predicate))) {
 		keys_add(out, v->namespace, v->name); /* without unpacking it */
-		return true;
+		return 1;
 	}
 	if (!read_cached(s->informer->watcher, v, &o))
-		return false;
+		return 0;
+	if (sub_asks(s)) {
+		int rc = ask_create(s, &o, why, out);
+		return rc < 0 ? rc : 1;
+	}
 	if (predicate_passes(&s->predicate, NULL, &o))
-		mapping_keys(&s->mapping, &o, &lookup, out);
-	return true;
+		sub_keys(s, &o, out);
+	return 1;
 }
 
 /* Of an object that finds no room as a whole. */

@@ -52,7 +52,7 @@ static void tell_readiness(const struct watcher *w, struct readiness *told)
 static int64_t next_due(const struct watcher *w)
 {
 	int64_t due = MIN(MIN(broker_due_ns(w->broker), delivery_due_ns(w)), campaign_due_ns(w));
-	due = MIN(due, resync_due_ns(w));
+	due = MIN(due, MIN(resync_due_ns(w), askers_due_ns(w)));
 	due = w->store_busy ? 0 : due;
 	for (size_t i = 0; i < w->n_informers; i++) {
 		if (informer_cut(w->informers[i]))
@@ -77,22 +77,28 @@ static void act(struct watcher *w)
 	broker_run(w->broker, now);
 	if (!w->stopping)
 		resync_run(w, now);
+	askers_run(w, now);
 	delivery_run(w, now);
 	progress_run(w, now);
 	w->store_busy = store_work(w->store);
 }
 
-static void wait_for(struct watcher *w, struct pollfd *fds, size_t n, int64_t until_ns)
+/* The first n of fds are the loop's own. */
+static void wait_for(struct watcher *w, struct pollfd *own, size_t n, int64_t until_ns)
 {
+	w->fds = xrealloc(w->fds, (n + ASKER_FDS * askers_count(w)) * sizeof *w->fds);
+	memcpy(w->fds, own, n * sizeof *own);
+	size_t all = n + askers_poll(w, w->fds + n);
 	int64_t left = until_ns == INT64_MAX ? INT64_MAX : until_ns - clock_boottime_ns();
 	int timeout_ms = left <= 0 ? 0 : (int)MIN(left / NS_PER_MS + 1, INT64_C(60000));
-	http_run(w->http, fds, n, timeout_ms);
+	http_run(w->http, w->fds, all, timeout_ms);
+	memcpy(own, w->fds, n * sizeof *own);
 }
 
 static bool flushed(const struct watcher *w)
 {
-	bool to_send = outbox_used(w->outbox) && !campaign_follows(w);
-	return !broker_ready(w->broker) || (!to_send && broker_idle(w->broker));
+	bool to_send = outbox_used(w->outbox) > outbox_held(w->outbox) && !campaign_follows(w);
+	return !broker_ready(w->broker) || (!to_send && broker_idle(w->broker) && askers_are_idle(w));
 }
 
 /* What is on its way is sent; what cannot be sent stays in the outbox for the next watcher. Then the Lease is given back. */

@@ -41,18 +41,17 @@ static void on_notice(void *ctx _unused_, bool warning, const char *text)
 
 static int start_http(struct watcher *w, struct err *err)
 {
-	struct kubeconfig k = {0};
-	int rc = kubeconfig_load(w->program.kubeconfig, w->config.main.kubeconfig, &k, err);
+	struct kubeconfig *k = &w->kubeconfig;
+	int rc = kubeconfig_load(w->program.kubeconfig, w->config.main.kubeconfig, k, err);
 	if (rc == 0)
-		rc = http_client_new(&k, "reconciled-watcher/" RECONCILED_VERSION, &w->http, err);
+		rc = http_client_new(k, "reconciled-watcher/" RECONCILED_VERSION, &w->http, err);
 	if (rc == 0)
 		http_client_on_notice(w->http, on_notice, NULL);
 	if (rc == 0)
 		log_info("API server", LOG_S("server", http_client_server(w->http)),
-			 LOG_S("kubeconfig", k.source));
-	for (char **line = k.warnings; rc == 0 && line && *line; line++)
+			 LOG_S("kubeconfig", k->source));
+	for (char **line = k->warnings; rc == 0 && line && *line; line++)
 		log_warning("kubeconfig", LOG_S("warning", *line));
-	kubeconfig_done(&k);
 	return rc < 0 ? EXIT_CONFIG : 0;
 }
 

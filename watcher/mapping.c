@@ -157,6 +157,8 @@ void mapping_keys(const struct mapping *m, const struct object *o, const struct 
 	case MAP_ALL:
 		lookup->everything(lookup->ctx, out);
 		break;
+	case MAP_PROGRAM: /* is asked: ask.c */
+		break;
 	}
 	buf_done(&scratch);
 }

@@ -1,14 +1,21 @@
 #include "outbox.h"
 
 enum { NONE = UINT32_MAX, PACED_SHARE = 4 };
-enum place { FREE, WAITING, IN_FLIGHT, DROPPED /* in flight, and nobody wants to know any more */ };
+enum place {
+	FREE,
+	WAITING,
+	IN_FLIGHT,
+	HELD,
+	DROPPED /* in flight or held, and nobody wants to know any more */
+};
 
 struct outbox {
 	struct outbox_place place;
 	struct cache_outbox_entry *extents[CACHE_OUTBOX_EXTENTS];
-	uint32_t count;			    /* entries that are there */
-	uint32_t free_first;		    /* chained by next */
-	uint32_t waiting, in_flight, paced; /* paced: so many of those that wait */
+	uint32_t count;			   /* entries that are there */
+	uint32_t free_first;		   /* chained by next */
+	uint32_t waiting, in_flight, held; /* dropped ones are of what they were */
+	uint32_t paced;			   /* so many of those that wait */
 	struct queue {
 		uint32_t first, last;
 	} queues[2 * CACHE_CONTROLLERS]; /* of each controller one; then of each one of paced keys */
@@ -194,7 +201,15 @@ uint32_t outbox_waiting(const struct outbox *o)
 }
 uint32_t outbox_used(const struct outbox *o)
 {
-	return o->waiting + o->in_flight;
+	return o->waiting + o->in_flight + o->held;
+}
+uint32_t outbox_held(const struct outbox *o)
+{
+	return o->held;
+}
+bool outbox_may_hold(const struct outbox *o)
+{
+	return o->held < most(o) / 4;
 }
 uint32_t outbox_room(const struct outbox *o, bool must)
 {
@@ -293,6 +308,22 @@ static void hurry(struct outbox *o, uint32_t i)
 	enqueue(o, i);
 }
 
+/* NONE: there is no place for it. */
+static uint32_t new_entry(struct outbox *o, const struct outbox_key *k)
+{
+	if (o->free_first == NONE) {
+		uint32_t before = o->count;
+		if (before == most(o) || !grow(o))
+			return NONE;
+		for (uint32_t i = o->count; i-- > before;)
+			release(o, i);
+	}
+	uint32_t i = o->free_first;
+	o->free_first = o->mine[i].next;
+	write_entry(entry_at(o, i), k);
+	return i;
+}
+
 int outbox_put(struct outbox *o, const struct outbox_key *k, bool must)
 {
 	uint32_t i = find_waiting(o, k);
@@ -308,18 +339,55 @@ int outbox_put(struct outbox *o, const struct outbox_key *k, bool must)
 	}
 	if (!outbox_room(o, must) || (k->paced && !must && o->paced >= most(o) / PACED_SHARE))
 		return -ENOSPC;
-	if (o->free_first == NONE) {
-		uint32_t before = o->count;
-		if (before == most(o) || !grow(o))
-			return -ENOSPC;
-		for (i = o->count; i-- > before;)
-			release(o, i);
-	}
-	i = o->free_first;
-	o->free_first = o->mine[i].next;
-	write_entry(entry_at(o, i), k);
+	i = new_entry(o, k);
+	if (i == NONE)
+		return -ENOSPC;
 	enqueue(o, i);
 	return 0;
+}
+
+int outbox_hold(struct outbox *o, const struct outbox_key *k, bool must, uint32_t *ret)
+{
+	if (!outbox_room(o, must))
+		return -ENOSPC;
+	uint32_t i = new_entry(o, k);
+	if (i == NONE)
+		return -ENOSPC;
+	*ret = i;
+	o->mine[i].place = HELD;
+	o->held++;
+	return 0;
+}
+
+/* An entry that is nowhere waits: one for a key is enough. */
+static void wait_again(struct outbox *o, uint32_t entry)
+{
+	struct outbox_key k;
+	outbox_view(o, entry, &k);
+	if (find_waiting(o, &k) != NONE) {
+		(void)outbox_put(o, &k, true);
+		release(o, entry);
+	} else {
+		enqueue(o, entry);
+	}
+}
+
+void outbox_pass(struct outbox *o, uint32_t entry)
+{
+	if (o->mine[entry].place != HELD) {
+		outbox_withdraw(o, entry);
+		return;
+	}
+	o->held--;
+	wait_again(o, entry);
+}
+
+void outbox_withdraw(struct outbox *o, uint32_t entry)
+{
+	if (o->mine[entry].place != HELD && o->mine[entry].place != DROPPED)
+		return;
+	o->held--;
+	release(o, entry);
 }
 
 /* Of the first n queues, the one that has the oldest entry; n: none has any. */
@@ -383,14 +451,7 @@ void outbox_return(struct outbox *o, uint32_t entry)
 		return;
 	}
 	o->in_flight--;
-	struct outbox_key k;
-	outbox_view(o, entry, &k);
-	if (find_waiting(o, &k) != NONE) { /* it was put again meanwhile: one is enough */
-		(void)outbox_put(o, &k, true);
-		release(o, entry);
-	} else {
-		enqueue(o, entry);
-	}
+	wait_again(o, entry);
 }
 
 void outbox_drop(struct outbox *o, uint8_t controller)
@@ -398,9 +459,10 @@ void outbox_drop(struct outbox *o, uint8_t controller)
 	for (size_t q = controller; q < ARRAY_SIZE(o->queues); q += CACHE_CONTROLLERS)
 		while (o->queues[q].first != NONE)
 			release(o, dequeue(o, q));
-	/* Those in flight are not used again before their answer has come. */
+	/* Those in flight and held are not used again before their answer has come. */
 	for (uint32_t i = 0; i < o->count; i++)
-		if (o->mine[i].place == IN_FLIGHT && entry_at(o, i)->controller == controller) {
+		if ((o->mine[i].place == IN_FLIGHT || o->mine[i].place == HELD) &&
+		    entry_at(o, i)->controller == controller) {
 			o->mine[i].place = DROPPED;
 			atomic_store_explicit(&entry_at(o, i)->state, 0, memory_order_release);
 		}

@@ -36,8 +36,16 @@ struct outbox_key {
 /* -ENOSPC when it is full; of paced ones, when a quarter of it is theirs: they leave slowly. must: may use the last
  * eighth, and more for paced ones, which is kept for keys that a sweep of the cache would not find again. */
 int outbox_put(struct outbox *o, const struct outbox_key *k, bool must);
+/* The same for a key of an event that a predicate has not passed yet: it is neither merged nor taken before outbox_pass. Should
+ * the watcher die before, the next one sends it. Its number in *ret. */
+int outbox_hold(struct outbox *o, const struct outbox_key *k, bool must, uint32_t *ret);
+void outbox_pass(struct outbox *o, uint32_t entry);	/* it waits now, as if it had just been put */
+void outbox_withdraw(struct outbox *o, uint32_t entry); /* it is gone */
+uint32_t outbox_held(const struct outbox *o);
+/* Held ones take no more than a fourth of all: may one more be held? */
+bool outbox_may_hold(const struct outbox *o);
 uint32_t outbox_waiting(const struct outbox *o);
-uint32_t outbox_used(const struct outbox *o); /* waiting and in flight */
+uint32_t outbox_used(const struct outbox *o); /* waiting, in flight and held */
 uint32_t outbox_room(const struct outbox *o, bool must);
 /* How many were put, ever; and whether all of this controller that were put before the count was `arrivals` are on their way or gone. */
 uint64_t outbox_arrivals(const struct outbox *o);

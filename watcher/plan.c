@@ -109,7 +109,10 @@ static void controller_done(struct controller *c)
 
 static int sub_init(struct sub *s, struct controller *c, const struct config_watch *watch, struct err *err)
 {
-	*s = (struct sub){.controller = c, .watch = watch, .default_predicate = !watch->predicates_given};
+	*s = (struct sub){.controller = c,
+			  .watch = watch,
+			  .default_predicate = !watch->predicates_given,
+			  .first_asker = c->n_askers};
 	mapping_init(&s->mapping, watch, &c->config->watches[0].kind);
 	snprintf(s->cause_kind, sizeof s->cause_kind, "%s.%s", watch->kind.kind, watch->kind.api_version);
 	int rc = use_informer(c->watcher, c->config, &watch->kind, &s->informer, err);
@@ -121,8 +124,12 @@ static int sub_init(struct sub *s, struct controller *c, const struct config_wat
 		if (!s->references)
 			return -EINVAL;
 	}
-	if (!s->default_predicate)
-		return predicate_init(&s->predicate, &watch->predicates, err);
+	c->n_askers += watch->map == MAP_PROGRAM;
+	if (!s->default_predicate) {
+		rc = predicate_init(&s->predicate, &watch->predicates, err);
+		c->n_askers += s->predicate.programs;
+		return rc;
+	}
 	bool custom = store_table_entry(c->watcher->store, s->informer->table)->custom;
 	predicate_init_default(&s->predicate, watch->map == MAP_SELF && custom);
 	return 0;
@@ -165,7 +172,7 @@ static void link_subs(struct controller *c)
 
 /* ---- the change ---- */
 
-static const struct controller *find_controller(const struct controller *all, size_t n, const char *name)
+static struct controller *find_controller(struct controller *all, size_t n, const char *name)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!strcmp(all[i].config->name, name))
@@ -196,6 +203,9 @@ static bool keep_report(void *ctx, const char *name, const char *topic)
 		return config_find(&w->config, name);
 	for (size_t i = 0; c && i < c->n_subs; i++)
 		if (!strcmp(c->subs[i].informer->topic, topic))
+			return true;
+	for (size_t i = 0; c && i < c->n_askers; i++)
+		if (!strcmp(asker_topic(c->askers[i]), topic))
 			return true;
 	return false;
 }
@@ -245,13 +255,18 @@ static void drop_unused(struct watcher *w)
 /* Batches on their way belong to the controller of that name, whatever became of it. */
 static void keep_sweep(struct controller *c, const struct controller *old)
 {
-	if (!old)
+	if (!old) {
+		c->sweep.lost = atomic_load(&c->shared->sweep) & CACHE_SWEEP_UNMAPPED;
 		return;
+	}
 	c->sweep.in_flight = old->sweep.in_flight;
 	c->sweep.telling = old->sweep.telling;
 	c->sweep.cause = old->sweep.cause;
-	c->sweep.again = (old->sweep.active && !old->sweep.paced) || old->sweep.again;
+	c->sweep.again =
+	    (old->sweep.active && old->sweep.as_creates && !old->sweep.paced) || old->sweep.again;
 	c->sweep.again_paced = (old->sweep.active && old->sweep.paced) || old->sweep.again_paced;
+	c->sweep.lost = old->sweep.lost || (old->sweep.active && old->sweep.unfiltered);
+	c->sweep.lost_due_ns = old->sweep.lost_due_ns;
 	c->retry_at_ns = old->retry_at_ns;
 	c->retry_delay_ns = old->retry_delay_ns;
 	c->storm = old->storm;
@@ -285,7 +300,9 @@ void plan_apply(struct watcher *w, struct config *config)
 			continue;
 		}
 		broker_report(w->broker, name, "watcher", WIRE_STATE_OK, "");
-		keep_sweep(c, find_controller(old, n_old, name));
+		struct controller *former = find_controller(old, n_old, name);
+		keep_sweep(c, former);
+		askers_take_over(c, former);
 		compare_digest(c);
 		w->n_controllers++;
 	}
@@ -306,8 +323,10 @@ void plan_apply(struct watcher *w, struct config *config)
 		informer_index(w->informers[i]);
 		informer_report(w->informers[i]);
 	}
-	for (size_t i = 0; i < n_old; i++)
+	for (size_t i = 0; i < n_old; i++) {
+		askers_drop(&old[i]);
 		controller_done(&old[i]);
+	}
 	free(old);
 	config_done(&old_config);
 }

@@ -1,7 +1,9 @@
 #include "predicate.h"
 #include "kube.h"
 
-int predicate_init(struct predicate *p, const struct config_predicate *c, struct err *err)
+_Static_assert(CONFIG_PROGRAMS_MAX <= 32, "a bit for each");
+
+static int init(struct predicate *p, const struct config_predicate *c, unsigned *programs, struct err *err)
 {
 	*p = (struct predicate){.type = c->type, .config = c};
 	int rc = 0;
@@ -11,10 +13,30 @@ int predicate_init(struct predicate *p, const struct config_predicate *c, struct
 		rc = -EINVAL;
 	p->children = c->count ? xcalloc(c->count, sizeof *p->children) : NULL;
 	for (; rc == 0 && p->count < c->count; p->count++)
-		rc = predicate_init(&p->children[p->count], &c->children[p->count], err);
+		rc = init(&p->children[p->count], &c->children[p->count], programs, err);
+	if (c->type == PREDICATE_PROGRAM)
+		p->program = (*programs)++;
+	return rc;
+}
+
+int predicate_init(struct predicate *p, const struct config_predicate *c, struct err *err)
+{
+	unsigned programs = 0;
+	int rc = init(p, c, &programs, err);
+	p->programs = programs;
 	if (rc < 0)
 		predicate_done(p);
 	return rc;
+}
+
+const struct config_program *predicate_program(const struct predicate *p, unsigned number)
+{
+	const struct config_program *found = NULL;
+	if (p->type == PREDICATE_PROGRAM && p->program == number)
+		return p->config->program;
+	for (size_t i = 0; i < p->count && !found; i++)
+		found = predicate_program(&p->children[i], number);
+	return found;
 }
 
 void predicate_init_default(struct predicate *p, bool custom_primary)
@@ -95,27 +117,11 @@ static bool field_passes(const struct predicate *p, const struct object *before,
 
 /* ---- all ---- */
 
-bool predicate_passes(const struct predicate *p, const struct object *before, const struct object *after)
+static bool built_in_passes(const struct predicate *p, const struct object *before,
+			    const struct object *after)
 {
 	bool update = before && after;
-	if (!before && !after)
-		return false;
 	switch (p->type) {
-	case PREDICATE_AND:
-		for (size_t i = 0; i < p->count; i++)
-			if (!predicate_passes(&p->children[i], before, after))
-				return false;
-		return true;
-	case PREDICATE_OR:
-		for (size_t i = 0; i < p->count; i++)
-			if (predicate_passes(&p->children[i], before, after))
-				return true;
-		return false;
-	case PREDICATE_NOT:
-		for (size_t i = 0; i < p->count; i++)
-			if (predicate_passes(&p->children[i], before, after))
-				return false;
-		return true;
 	case PREDICATE_GENERATION_CHANGED:
 		return !update || before->generation != after->generation;
 	case PREDICATE_RESOURCE_VERSION_CHANGED:
@@ -136,8 +142,71 @@ bool predicate_passes(const struct predicate *p, const struct object *before, co
 	}
 	case PREDICATE_FIELD:
 		return field_passes(p, before, after);
+	case PREDICATE_AND:
+	case PREDICATE_OR:
+	case PREDICATE_NOT:
+	case PREDICATE_PROGRAM:
+		break;
 	}
 	return true;
+}
+
+/* AND ends at the first NO, OR at the first YES; a program that is asked later than another may make asking needless. */
+static enum verdict judge_list(const struct predicate *p, const struct object *before,
+			       const struct object *after, const struct predicate_answers *answers,
+			       unsigned *ret_program)
+{
+	enum verdict end = p->type == PREDICATE_OR ? VERDICT_YES : VERDICT_NO,
+		     all = p->type == PREDICATE_OR ? VERDICT_NO : VERDICT_YES;
+	for (size_t i = 0; i < p->count; i++) {
+		unsigned program;
+		enum verdict v = predicate_judge(&p->children[i], before, after, answers, &program);
+		if (v == end)
+			return end;
+		if (v == VERDICT_ASK && all != VERDICT_ASK)
+			*ret_program = program;
+		if (v == VERDICT_ASK)
+			all = VERDICT_ASK;
+	}
+	return all;
+}
+
+enum verdict predicate_judge(const struct predicate *p, const struct object *before,
+			     const struct object *after, const struct predicate_answers *answers,
+			     unsigned *ret_program)
+{
+	enum verdict v;
+	if (!before && !after)
+		return VERDICT_NO;
+	switch (p->type) {
+	case PREDICATE_AND:
+	case PREDICATE_OR:
+		return judge_list(p, before, after, answers, ret_program);
+	case PREDICATE_NOT:
+		v = p->count ? predicate_judge(&p->children[0], before, after, answers, ret_program)
+			     : VERDICT_NO;
+		return v == VERDICT_ASK ? v : v == VERDICT_YES ? VERDICT_NO : VERDICT_YES;
+	case PREDICATE_PROGRAM:
+		*ret_program = p->program;
+		if (!answers || !(answers->known >> p->program & 1))
+			return VERDICT_ASK;
+		return answers->pass >> p->program & 1 ? VERDICT_YES : VERDICT_NO;
+	case PREDICATE_GENERATION_CHANGED:
+	case PREDICATE_RESOURCE_VERSION_CHANGED:
+	case PREDICATE_LABEL_CHANGED:
+	case PREDICATE_ANNOTATION_CHANGED:
+	case PREDICATE_DEFAULT_CUSTOM:
+	case PREDICATE_LABEL_SELECTOR:
+	case PREDICATE_FIELD:
+		break;
+	}
+	return built_in_passes(p, before, after) ? VERDICT_YES : VERDICT_NO;
+}
+
+bool predicate_passes(const struct predicate *p, const struct object *before, const struct object *after)
+{
+	unsigned program;
+	return predicate_judge(p, before, after, NULL, &program) == VERDICT_YES;
 }
 
 bool predicate_passes_creates(const struct predicate *p)
@@ -163,6 +232,7 @@ bool predicate_passes_creates(const struct predicate *p)
 		return p->config->op == FIELD_CHANGED;
 	case PREDICATE_NOT:
 	case PREDICATE_LABEL_SELECTOR:
+	case PREDICATE_PROGRAM:
 		break;
 	}
 	return false;

@@ -59,15 +59,18 @@ static bool step_on(struct controller *c)
 }
 
 /* The object at the place, if there is one of the sub. */
-static bool take(struct watcher *w, struct controller *c)
+/* 1; 0: there is none; -EAGAIN: programs are asked enough for now. */
+static int take(struct watcher *w, struct controller *c)
 {
 	struct resync *r = &c->resync;
 	struct sub *s = &c->subs[r->sub];
 	struct store_view v;
 	keys_reset(&w->keys);
-	if (!store_at(w->store, r->slot, &v) || v.table != s->informer->table ||
-	    !sub_keys_of_cached(s, &v, &w->keys))
-		return false;
+	if (!store_at(w->store, r->slot, &v) || v.table != s->informer->table)
+		return 0;
+	int rc = sub_keys_of_cached(s, &v, QUESTION_RESYNC, &w->keys);
+	if (rc <= 0)
+		return rc;
 	struct outbox_key k = {.controller = c->index,
 			       .priority = PRIORITY_LOW,
 			       .cause = WIRE_CAUSE_RESYNC,
@@ -79,7 +82,7 @@ static bool take(struct watcher *w, struct controller *c)
 		(void)outbox_put(w->outbox, &k,
 				 false); /* there was room; a rest finds it in the next round */
 	}
-	return true;
+	return 1;
 }
 
 static void run(struct watcher *w, struct controller *c, int64_t now_ns)
@@ -96,7 +99,10 @@ static void run(struct watcher *w, struct controller *c, int64_t now_ns)
 		}
 		if (outbox_room(w->outbox, false) < ROOM_MIN || looked == LOOKED_MAX)
 			return;
-		if (take(w, c)) {
+		int rc = take(w, c);
+		if (rc < 0)
+			return;
+		if (rc > 0) {
 			r->taken++;
 			pace_took(&r->pace, left);
 		}

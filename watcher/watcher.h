@@ -3,7 +3,8 @@
  *   plan.c      configuration -> controllers, their watches, and informers shared by equal watches
  *   stream.c    one list-and-watch over HTTP, told what to do by reflector.c
  *   stream_discovery.c  whether its kind is served; stream_items.c  what it brings; stream_report.c  what is said of it
- *   informer.c  a change of one object: keys into the outbox, then the object into the cache
+ *   informer.c  a change of one object: keys into the outbox (announce.c), then the object into the cache
+ *   ask.c       what of that depends on programs; asker.c: such a program, question.c: what it is asked
  *   resync.c    resyncPeriod: keys of everything, spread over it; pace.c: how fast
  *   delivery.c  outbox and sweeps -> ADD messages; progress.c: how far the streams are; broker.c: the connection
  *   campaign.c  leader election: election.c's requests, and what follows from who leads
@@ -11,6 +12,7 @@
  *
  * One thread. Everything hangs on struct watcher. */
 #pragma once
+#include "asker.h"
 #include "broker.h"
 #include "config.h"
 #include "kube.h"
@@ -35,6 +37,12 @@ struct sweep {
 	bool active, paced;	 /* paced: this round is, by stormGuard */
 	bool again, again_paced; /* asked for once more meanwhile */
 	bool telling;		 /* SWEPT is on its way */
+	/* Events are lost that a program was to map: every object of the `for` kind is enqueued, whatever predicates say. */
+	bool lost;
+	bool unfiltered, as_creates; /* active: because of `lost`; because shared->sweep says so */
+	int64_t lost_due_ns;	     /* not before */
+	size_t asked;		     /* objects that programs are asked about */
+	bool stands;		     /* active: they are asked enough for now */
 	size_t sub;
 	uint32_t looked, first; /* slots of the sub, and which was the first one */
 	uint32_t in_flight;	/* batches */
@@ -61,7 +69,8 @@ struct sub {
 	bool default_predicate;
 	struct mapping mapping;
 	struct refindex *references; /* INDEX: belongs to primary */
-	char cause_kind[254];	     /* "Deployment.apps/v1" */
+	size_t first_asker;   /* of the controller's: those of the predicate's programs, then the map's */
+	char cause_kind[254]; /* "Deployment.apps/v1" */
 };
 
 struct controller {
@@ -71,6 +80,10 @@ struct controller {
 	uint8_t index; /* of shared */
 	struct sub *subs;
 	size_t n_subs;
+	struct asker *askers[CONFIG_PROGRAMS_MAX];
+	size_t n_askers;
+	size_t unmapped; /* events that a program is still to map */
+	bool lost_told;	 /* that its queue is full */
 	struct sweep sweep;
 	struct resync resync;
 	struct limit storm;	 /* keys of events that concern very many */
@@ -78,6 +91,13 @@ struct controller {
 	int64_t storm_warned_ns; /* 0: never */
 	int64_t retry_at_ns;	 /* the broker had no room: not before */
 	int64_t retry_delay_ns;
+};
+
+struct change {
+	const struct object *before, *after; /* NULL: there is none */
+	int32_t priority;
+	struct cache_event
+	    event; /* resource_version 0: a list told of it, and of whatever else happened before */
 };
 
 /* How far a stream is, for keys that are held until it shows what their attempt wrote. Numbers are resourceVersions; 0: none. */
@@ -143,6 +163,7 @@ struct watcher {
 	struct config config;
 	struct store *store;
 	struct outbox *outbox;
+	struct kubeconfig kubeconfig;
 	struct http_client *http;
 	struct broker *broker;
 	struct campaign *campaign; /* NULL: no leader election */
@@ -158,6 +179,7 @@ struct watcher {
 	bool store_busy;      /* it has more to tidy up */
 	bool progress_wanted; /* the broker has no PROGRESS to answer */
 	bool awaited;	      /* by a stream's progress */
+	struct pollfd *fds;   /* scratch of the loop */
 	struct keys keys;     /* scratch of one event */
 	struct buf json, text_before, text_after;
 };
@@ -194,8 +216,45 @@ uint32_t informer_cut(const struct informer *i);
 void informer_index(struct informer *i); /* builds references from the cache */
 
 /* Adds the keys that one sub has for a create of this object, as a sweep makes them: only where its names are not enough the object
- * is unpacked. False: it cannot be read. */
-bool sub_keys_of_cached(struct sub *s, const struct store_view *v, struct keys *out);
+ * is unpacked. 0: it cannot be read; -EAGAIN: programs are asked enough for now. */
+int sub_keys_of_cached(struct sub *s, const struct store_view *v, enum question_why why, struct keys *out);
+
+/* ---- announce.c ---- */
+
+/* The keys of a change into the outbox, for all controllers that watch the kind. -EAGAIN: it is full. */
+int announce(struct informer *i, const struct change *c, struct err *err);
+/* The keys that one sub maps the object to. */
+void sub_keys(struct sub *s, const struct object *o, struct keys *out);
+/* Its keys can be made: whether the `for` kind has namespaces is known. */
+bool sub_scope_is_known(const struct sub *s);
+/* One event, very many keys: they enter at low priority, so many a second, and somebody should know why. */
+bool sub_is_storm(struct sub *s, const struct object *o, const struct keys *keys);
+/* Those of old and new object, whatever predicates say. hold: not sent yet, but held for this question; NULL: sent. -EAGAIN. */
+int sub_put_change(struct sub *s, const struct change *c, struct question *hold);
+/* These keys, of which those from from_after on are of the old object alone. */
+int sub_put_keys(struct sub *s, const struct change *c, const struct keys *keys, size_t from_after,
+		 struct question *hold);
+
+/* ---- ask.c ---- */
+
+static inline bool sub_asks(const struct sub *s)
+{
+	return s->predicate.programs || s->mapping.type == MAP_PROGRAM;
+}
+/* As sub_put_change, once its programs have answered. */
+int ask_change(struct sub *s, const struct change *c);
+/* The keys of a create of the object: to out, or later into the outbox. -EAGAIN: not now, as too much is asked already. */
+int ask_create(struct sub *s, const struct object *o, enum question_why why, struct keys *out);
+/* After a reload: what goes on of the controller's former self (NULL: there is none), and what begins. */
+void askers_take_over(struct controller *c, struct controller *old);
+/* The controller is no more. */
+void askers_drop(struct controller *c);
+void askers_run(struct watcher *w, int64_t now_ns);
+int64_t askers_due_ns(const struct watcher *w);
+/* fds with room for ASKER_FDS for each of w's askers; how many are used. */
+size_t askers_poll(const struct watcher *w, struct pollfd *fds);
+size_t askers_count(const struct watcher *w);
+bool askers_are_idle(const struct watcher *w); /* no event waits for one that works */
 
 /* ---- stream.c ---- */
 
@@ -224,6 +283,8 @@ bool controller_listed(const struct controller *c);
 void controller_want_sweep(struct controller *c, uint32_t cause);
 /* After an event that concerns more keys than the outbox is for: at the rate of stormGuard. */
 void controller_want_paced_sweep(struct controller *c);
+/* Events are lost that a program was to map. */
+void controller_want_all(struct controller *c);
 /* Sends what can be sent. */
 void delivery_run(struct watcher *w, int64_t now_ns);
 int64_t delivery_due_ns(const struct watcher *w); /* INT64_MAX: nothing waits for a time */

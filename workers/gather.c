@@ -173,7 +173,7 @@ int gather_rest(struct kinds *k, const struct config_controller *c, struct reque
 			e = uid.len ? kinds_walk(k, i, uid, add_child, &walk, err) : 0;
 		else if (w->map == MAP_INDEX)
 			e = gather_indexed(k, i, w, r, into, err);
-		else
+		else if (w->map != MAP_PROGRAM) /* which only the program can tell */
 			e = kinds_walk(k, i, (struct span){"", 0}, add_related, &walk, err);
 		if (e < 0)
 			return e;

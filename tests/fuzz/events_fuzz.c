@@ -29,6 +29,18 @@ void controller_want_paced_sweep(struct controller *c)
 	(void)c;
 	swept = true;
 }
+int ask_change(struct sub *s, const struct change *c)
+{
+	(void)s, (void)c;
+	FUZZ_CHECK(false, "there is no program");
+	return 0;
+}
+int ask_create(struct sub *s, const struct object *o, enum question_why why, struct keys *out)
+{
+	(void)s, (void)o, (void)why, (void)out;
+	FUZZ_CHECK(false, "there is no program");
+	return 0;
+}
 void progress_seen(struct stream *s)
 {
 	FUZZ_CHECK(s->version && *s->version, "a version that is none");

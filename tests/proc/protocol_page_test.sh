@@ -1,11 +1,12 @@
 #!/bin/sh
-# The examples of docs/reconciler-protocol.md are programs that work: each is cut out of the page, run, and answers as the page says.
+# The examples of docs/reconciler-protocol.md and docs/program-protocol.md are programs that work: each is cut out of the page, run, and answers as the page says.
 # Those in languages that are not installed here are named.
 set -eu
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
 passed=0 failed=0
-cut_out() { awk -v fence="\`\`\`$1" '$0 == fence {on = 1; next} $0 == "```" {on = 0} on' "$SRC/docs/reconciler-protocol.md"; }
+cut_out() { awk -v fence="\`\`\`$1" '$0 == fence {on = 1; next} $0 == "```" {on = 0} on' "$SRC/docs/$page"; }
+page=reconciler-protocol.md
 object='{"metadata":{"name":"blog"},"spec":{"text":"it'"'"'s \"me\""}}'
 request() { printf '{"apiVersion":"reconciled.dev/v1","kind":"ReconcileRequest","uid":"%s","request":{"namespace":"shop","name":"blog"},"object":%s}\n' "$1" "$2"; }
 check() { # NAME FILE JQ
@@ -45,5 +46,19 @@ if command -v go >/dev/null; then
 	(cd "$T" && HOME=$T GOFLAGS=-mod=mod go build -o reconciler main.go) >"$T/err" 2>&1 || cat "$T/err"
 	coprocess Go "$T/reconciler"
 else echo "go is not installed: its example was not built"; fi
+page=program-protocol.md
+questions() { # KIND
+	echo '{"kind":"Hello","apiVersion":"reconciled.dev/v1","controller":"c","capabilities":[]}'
+	echo "{\"apiVersion\":\"reconciled.dev/v1\",\"kind\":\"$1\",\"uid\":\"1\",\"old\":null,\"new\":{\"metadata\":{\"namespace\":\"shop\",\"name\":\"s\"},\"spec\":{\"selector\":{\"website\":\"blog\"}}}}"
+	echo "{\"apiVersion\":\"reconciled.dev/v1\",\"kind\":\"$1\",\"uid\":\"2\",\"old\":{\"metadata\":{\"namespace\":\"shop\",\"name\":\"s\",\"annotations\":{\"paused\":\"true\"}},\"spec\":{}},\"new\":null}"
+	echo '{"kind":"Shutdown"}'
+}
+hello='.[0] == {kind: "Hello", apiVersion: "reconciled.dev/v1"} and length == 3'
+cut_out python >"$T/map.py"
+questions MapRequest | python3 "$T/map.py" >"$T/out" 2>"$T/err"
+check "map in Python" "$T/out" "$hello"' and .[1] == {kind: "MapResponse", uid: "1", requests: [{namespace: "shop", name: "blog"}]} and .[2].requests == []'
+cut_out sh >"$T/predicate.sh"
+questions PredicateRequest | sh "$T/predicate.sh" >"$T/out" 2>"$T/err"
+check "predicate with jq" "$T/out" "$hello"' and .[1] == {kind: "PredicateResponse", uid: "1", pass: true} and .[2].pass == false'
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

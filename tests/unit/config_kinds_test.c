@@ -140,10 +140,10 @@ Test(config_kinds, map_to_is_exactly_one)
 	     "spec.watches[0]: \"mapTo\" is missing: which keys a change reconciles"},
 	    {"watches: [{apiVersion: v1, kind: Pod, mapTo: {}}]", 48,
 	     "spec.watches[0].mapTo: found 0 keys; allowed: exactly one of index, label, annotation, owner, "
-	     "all"},
+	     "all, program"},
 	    {"watches: [{apiVersion: v1, kind: Pod, mapTo: {label: a, all: true}}]", 48,
 	     "spec.watches[0].mapTo: found 2 keys; allowed: exactly one of index, label, annotation, owner, "
-	     "all"},
+	     "all, program"},
 	    {"watches: [{apiVersion: v1, kind: Pod, mapTo: {all: false}}]", 54,
 	     "spec.watches[0].mapTo.all: found false; allowed: true (or another way to map)"},
 	    {"watches: [{apiVersion: v1, kind: Pod, mapTo: {index: 'spec..a'}}]", 56,
@@ -199,7 +199,71 @@ Test(config_kinds, predicates_of_every_shape)
 
 #define PREDICATES                                                                                           \
 	"GenerationChanged, ResourceVersionChanged, LabelChanged, AnnotationChanged, or a mapping with one " \
-	"of or, not, LabelSelector, Field"
+	"of or, not, LabelSelector, Field, program"
+
+Test(config_kinds, programs)
+{
+	struct config all;
+	const struct config_predicate *p =
+	    &predicates("[{or: [LabelChanged, {program: {command: [/bin/a, b], timeout: 2s}}]}]", &all)
+		 ->watches[0]
+		 .predicates;
+	const struct config_program *program = p->children[0].children[1].program;
+	cr_assert(p->children[0].children[1].type == PREDICATE_PROGRAM && program);
+	cr_expect(!strcmp(program->command[0], "/bin/a") && !strcmp(program->command[1], "b") &&
+		  !program->command[2]);
+	cr_expect(program->timeout_ns == 2 * NS_PER_S && program->startup_timeout_ns == 10 * NS_PER_S &&
+		  program->max_memory == UINT64_C(256) << 20);
+	config_done(&all);
+}
+
+Test(config_kinds, programs_that_are_wrong)
+{
+	static const struct row rows[] = {
+	    {"watches: [{apiVersion: v1, kind: Pod, mapTo: {program: {}}}]", 58,
+	     "spec.watches[0].mapTo.program: \"command\" is missing: program and arguments, no shell"},
+	    {"watches: [{apiVersion: v1, kind: Pod, mapTo: {program: {command: []}}}]", 68,
+	     "spec.watches[0].mapTo.program.command: found an empty list; allowed: at least 1 entry"},
+	    {"watches: [{apiVersion: v1, kind: Pod, mapTo: {program: {command: [a], network: host}}}]", 73,
+	     "spec.watches[0].mapTo.program: unknown key \"network\"; allowed: command, startupTimeout, "
+	     "timeout, maxMemory"},
+	    {"watches: [{apiVersion: v1, kind: Pod, mapTo: {program: {command: [a], timeout: 0s}}}]", 82,
+	     "spec.watches[0].mapTo.program.timeout: found 0s; allowed: a duration from 100ms to 1h, written "
+	     "as 500ms, 30s, 5m or 1h30m"},
+	    {"owns: [{apiVersion: v1, kind: Pod, predicates: [{program: {command: [a], maxMemory: 1Mi}}]}]",
+	     87,
+	     "spec.owns[0].predicates[0].program.maxMemory: found 1Mi; allowed: whole bytes from 16Mi to "
+	     "1Ti, written as 256Mi, 1Gi or 500M "
+	     "(upper and lower case matter)"},
+	    {"owns: [{apiVersion: v1, kind: Pod, predicates: [{program: a}]}]", 61,
+	     "spec.owns[0].predicates[0].program: found a; allowed: a mapping"},
+	    {"owns: [{apiVersion: v1, kind: Pod, predicates: [{program: {command: [\"\"]}}]}]", 61,
+	     "spec.owns[0].predicates[0].program: command: the program's name is empty"},
+	};
+	ROWS_ARE(rows);
+}
+
+Test(config_kinds, so_many_programs_and_no_more)
+{
+	_cleanup_(buf_done) struct buf b = {0};
+	struct config all;
+	for (int i = 0; i < CONFIG_PROGRAMS_MAX; i++)
+		buf_printf(&b, "%s{program: {command: [/bin/a]}}", i ? ", " : "[");
+	_cleanup_(free_ptr) char *just = xasprintf("%s]", buf_str(&b)),
+				 *more = xasprintf("%s, {program: {command: [/bin/a]}}]", buf_str(&b));
+	cr_expect_eq(predicates(just, &all)->watches[0].predicates.count, CONFIG_PROGRAMS_MAX);
+	config_done(&all);
+	_cleanup_(free_ptr) char *text =
+	    xasprintf(HEAD "  for: {apiVersion: v1, kind: Pod, predicates: %s}\n" EXEC, more);
+	all = one(text);
+	_cleanup_(free_ptr) char *said = errors_of(&all);
+	cr_expect(all.errors.fatal == 1 &&
+		      strstr(said,
+			     "spec.for.predicates[16].program: more than 16 programs in the predicates and "
+			     "maps of one controller"),
+		  "%s", said);
+	config_done(&all);
+}
 
 Test(config_kinds, predicates_that_are_wrong)
 {

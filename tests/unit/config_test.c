@@ -361,18 +361,6 @@ Test(config, unknown_keys_with_a_guess)
 	ROWS_ARE(rows);
 }
 
-Test(config, keys_of_the_contract_that_are_not_built)
-{
-	static const struct row rows[] = {
-	    {"watches: [{apiVersion: v1, kind: Pod, mapTo: {program: {command: [a]}}}]", 49,
-	     "spec.watches[0].mapTo.program: not supported by this version: remove it"},
-	};
-	ROWS_ARE(rows);
-	errors_are(
-	    HEAD "  for: {apiVersion: v1, kind: Pod, predicates: [{program: {command: [a]}}]}\n" EXEC,
-	    "c.yaml:5:50: error: spec.for.predicates[0].program: not supported by this version: remove it\n");
-}
-
 /* Credentials need a way to the API server, and open it. */
 Test(config, credentials)
 {

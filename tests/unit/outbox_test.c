@@ -424,3 +424,81 @@ Test(outbox, paced_keys_have_a_quarter_of_the_room)
 	cr_expect_eq(put_paced(1, "another"), 0);
 	cr_expect_eq(put_paced(1, "yet another"), -ENOSPC);
 }
+
+/* ---- held for a predicate ---- */
+
+static uint32_t hold(uint8_t controller, const char *name, int32_t priority)
+{
+	struct outbox_key k = {.controller = controller,
+			       .namespace = span_of("shop"),
+			       .name = span_of(name),
+			       .priority = priority,
+			       .cause = 2};
+	uint32_t entry;
+	cr_assert_eq(outbox_hold(outbox, &k, true, &entry), 0);
+	return entry;
+}
+
+Test(outbox, held_keys_are_not_sent_before_they_pass)
+{
+	uint32_t e[ENTRIES], x = hold(0, "x", 0), y = hold(0, "y", 0);
+	cr_assert(outbox_held(outbox) == 2 && outbox_used(outbox) == 2 && outbox_waiting(outbox) == 0);
+	cr_assert_eq(outbox_take(outbox, NULL, 10, e), 0);
+	cr_assert(outbox_sent(outbox, 0, outbox_arrivals(outbox)));
+	outbox_pass(outbox, x);
+	outbox_withdraw(outbox, y);
+	cr_assert(outbox_held(outbox) == 0 && outbox_waiting(outbox) == 1);
+	cr_assert(outbox_take(outbox, NULL, 10, e) == 1 && e[0] == x);
+	outbox_ack(outbox, x);
+	cr_assert_eq(outbox_used(outbox), 0);
+}
+
+Test(outbox, a_held_key_that_passes_is_merged)
+{
+	struct outbox_key k;
+	uint32_t e[ENTRIES], x = hold(0, "x", 5);
+	cr_assert_eq(put(0, "x", 0, true), 0);
+	cr_assert_eq(outbox_waiting(outbox), 1); /* it does not wait for the predicate */
+	outbox_pass(outbox, x);
+	cr_assert(outbox_waiting(outbox) == 1 && outbox_used(outbox) == 1);
+	cr_assert_eq(outbox_take(outbox, NULL, 10, e), 1);
+	outbox_view(outbox, e[0], &k);
+	cr_assert(k.priority == 5 && k.primary_changed);
+}
+
+Test(outbox, held_keys_are_sent_by_the_next_watcher)
+{
+	uint32_t e[ENTRIES];
+	hold(0, "x", 0);
+	outbox_withdraw(outbox, hold(0, "gone", 0));
+	restart();
+	cr_assert(outbox_held(outbox) == 0 && outbox_waiting(outbox) == 1);
+	cr_assert_eq(outbox_take(outbox, NULL, 10, e), 1);
+}
+
+Test(outbox, held_keys_of_a_controller_that_goes_are_dropped)
+{
+	uint32_t x = hold(0, "x", 0), y = hold(1, "y", 0);
+	outbox_drop(outbox, 0);
+	restart();
+	cr_assert_eq(outbox_waiting(outbox), 1);
+	x = hold(0, "x", 0);
+	outbox_drop(outbox, 0);
+	outbox_pass(outbox, x); /* whoever held it does not know */
+	cr_assert(outbox_held(outbox) == 0 && outbox_waiting(outbox) == 1 && outbox_used(outbox) == 1);
+	(void)y;
+}
+
+Test(outbox, only_a_fourth_may_be_held)
+{
+	struct outbox_key k = {.namespace = span_of("shop"), .name = span_of("x")};
+	uint32_t entry;
+	for (int i = 0; i < ENTRIES / 4; i++) {
+		cr_assert(outbox_may_hold(outbox));
+		hold(0, "x", 0);
+	}
+	cr_assert(!outbox_may_hold(outbox));
+	while (outbox_room(outbox, true))
+		cr_assert_eq(outbox_hold(outbox, &k, true, &entry), 0);
+	cr_assert_eq(outbox_hold(outbox, &k, true, &entry), -ENOSPC);
+}

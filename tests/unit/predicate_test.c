@@ -229,3 +229,143 @@ Test(predicate, passes_creates_of_any_object)
 		predicate_done(&p);
 	}
 }
+/* ---- edges ---- */
+
+Test(predicate, empty_lists)
+{
+	struct config_predicate none = {.type = PREDICATE_OR}, all = {.type = PREDICATE_AND},
+				not_none = {.type = PREDICATE_NOT, .children = &none, .count = 1};
+	struct object a = OBJECT("1", "1", "", "", "");
+	const struct {
+		const struct config_predicate *config;
+		bool passes;
+	} rows[] = {{&none, false}, {&all, true}, {&not_none, true}};
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct predicate p;
+		cr_assert_eq(predicate_init(&p, rows[i].config, &err), 0);
+		cr_expect(predicate_passes(&p, NULL, &a) == rows[i].passes &&
+			      predicate_passes(&p, &a, &a) == rows[i].passes &&
+			      predicate_passes(&p, &a, NULL) == rows[i].passes,
+			  "row %zu", i);
+		cr_expect(!predicate_passes(&p, NULL, NULL)); /* no object, no event */
+		predicate_done(&p);
+	}
+}
+
+Test(predicate, not_turns_creates_updates_and_deletes_around)
+{
+	char *values[] = {"1", NULL};
+	struct config_predicate in = {.type = PREDICATE_FIELD,
+				      .op = FIELD_IN,
+				      .text = (char *)"spec.replicas",
+				      .values = values},
+				not = {.type = PREDICATE_NOT, .children = &in, .count = 1};
+	struct object one = OBJECT("1", "1", "", "", ""), two = OBJECT("2", "2", "", "", "");
+	struct predicate p;
+	cr_assert_eq(predicate_init(&p, &not, &err), 0);
+	cr_expect(!predicate_passes(&p, NULL, &one) && predicate_passes(&p, NULL, &two));
+	cr_expect(!predicate_passes(&p, &two, &one) && predicate_passes(&p, &one, &two));
+	cr_expect(!predicate_passes(&p, &one, NULL) && predicate_passes(&p, &two, NULL));
+	predicate_done(&p);
+}
+
+Test(predicate, fields_with_missing_values)
+{
+	struct object with = read_object("{\"metadata\":{\"name\":\"a\"},\"spec\":{\"x\":\"v\",\"n\":null,"
+					 "\"list\":[{\"k\":\"v\"},{}]}}"),
+		      without = read_object("{\"metadata\":{\"name\":\"a\"}}");
+	char *v[] = {"v", NULL}, *null[] = {"null", NULL};
+	/* Appearing and disappearing is a change; absent in both is none. */
+	cr_expect(field(FIELD_CHANGED, "spec.x", true, NULL, &without, &with) &&
+		  field(FIELD_CHANGED, "spec.x", true, NULL, &with, &without));
+	cr_expect(!field(FIELD_CHANGED, "spec.y", true, NULL, &without, &with) &&
+		  field(FIELD_CHANGED, "spec.y", false, NULL, &without, &with));
+	/* null is as good as absent. */
+	cr_expect(!field(FIELD_EXISTS, "spec.n", true, NULL, NULL, &with) &&
+		  field(FIELD_EXISTS, "spec.n", false, NULL, NULL, &with));
+	cr_expect(!field(FIELD_IN, "spec.n", true, null, NULL, &with) &&
+		  !field(FIELD_CHANGED, "spec.n", true, NULL, &with, &without));
+	/* in and notIn are each other's opposite, whatever is missing, on the new object or the one that goes. */
+	const char *const paths[] = {
+	    "spec.x", "spec.y", "spec.n", "spec.list[*].k", "spec.list[*].none", "spec.x.deeper"};
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		cr_expect(field(FIELD_IN, paths[i], true, v, NULL, &with) !=
+			      field(FIELD_NOT_IN, paths[i], true, v, NULL, &with),
+			  "%s", paths[i]);
+		cr_expect(!field(FIELD_IN, paths[i], true, v, &with, &without) &&
+			      field(FIELD_NOT_IN, paths[i], true, v, &with, &without),
+			  "%s", paths[i]);
+		cr_expect(!field(FIELD_IN, paths[i], true, v, &without, NULL) &&
+			      field(FIELD_NOT_IN, paths[i], true, v, &without, NULL),
+			  "%s", paths[i]);
+	}
+	cr_expect(field(FIELD_IN, "spec.list[*].k", true, v, NULL, &with)); /* one of them is enough */
+	cr_expect(field(FIELD_EXISTS, "spec.list[*].k", true, NULL, &with, NULL) &&
+		  !field(FIELD_EXISTS, "spec.x", true, NULL, &with, &without));
+}
+
+Test(predicate, label_selector_without_labels)
+{
+	static const struct {
+		const char *selector;
+		bool none, null, other;
+	} rows[] = {{"tier=web", false, false, false},	    {"!tier", true, true, true},
+		    {"tier", false, false, false},	    {"tier!=web", true, true, true},
+		    {"tier notin (web)", true, true, true}, {"a=b", false, false, true}};
+	struct object none = read_object("{\"metadata\":{\"name\":\"a\"}}"),
+		      null = read_object("{\"metadata\":{\"name\":\"a\",\"labels\":null}}"),
+		      other = read_object("{\"metadata\":{\"name\":\"a\",\"labels\":{\"a\":\"b\"}}}");
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct config_predicate c = {.type = PREDICATE_LABEL_SELECTOR,
+					     .text = (char *)(uintptr_t)rows[i].selector};
+		struct predicate p;
+		cr_assert_eq(predicate_init(&p, &c, &err), 0, "%s", err.text);
+		cr_expect(predicate_passes(&p, NULL, &none) == rows[i].none &&
+			      predicate_passes(&p, &other, &null) == rows[i].null &&
+			      predicate_passes(&p, &other, NULL) == rows[i].other,
+			  "%s", rows[i].selector);
+		predicate_done(&p);
+	}
+}
+
+/* ---- programs ---- */
+
+/* [GenerationChanged, {or: [{program: 0}, {not: {program: 1}}]}] */
+static struct config_program programs[2];
+static struct config_predicate leaves[] = {{.type = PREDICATE_PROGRAM, .program = &programs[0]},
+					   {.type = PREDICATE_PROGRAM, .program = &programs[1]}};
+static struct config_predicate negated = {.type = PREDICATE_NOT, .children = &leaves[1], .count = 1};
+
+Test(predicate, programs_are_asked_when_nothing_else_decides)
+{
+	struct config_predicate any[] = {leaves[0], negated},
+				list[] = {{.type = PREDICATE_OR, .children = any, .count = 2},
+					  {.type = PREDICATE_GENERATION_CHANGED}},
+				top = {.type = PREDICATE_AND, .children = list, .count = 2};
+	struct object a = OBJECT("1", "1", "", "", ""), same = OBJECT("2", "1", "", "", ""),
+		      changed = OBJECT("2", "2", "", "", "");
+	struct predicate p;
+	unsigned program = 9;
+	cr_assert_eq(predicate_init(&p, &top, &err), 0);
+	cr_assert_eq(p.programs, 2);
+	cr_assert(predicate_program(&p, 0) == &programs[0] && predicate_program(&p, 1) == &programs[1] &&
+		  !predicate_program(&p, 2));
+	/* What stands behind it in the list spares the question. */
+	cr_assert(predicate_judge(&p, &a, &same, NULL, &program) == VERDICT_NO);
+	cr_assert(predicate_judge(&p, &a, &changed, NULL, &program) == VERDICT_ASK && program == 0);
+	cr_assert(predicate_judge(&p, NULL, &a, NULL, &program) == VERDICT_ASK &&
+		  predicate_judge(&p, &a, NULL, NULL, &program) == VERDICT_ASK);
+	static const struct {
+		struct predicate_answers answers;
+		enum verdict verdict;
+		unsigned program;
+	} rows[] = {{{0, 0}, VERDICT_ASK, 0}, {{1, 1}, VERDICT_YES, 0}, {{1, 0}, VERDICT_ASK, 1},
+		    {{3, 0}, VERDICT_YES, 0}, {{3, 2}, VERDICT_NO, 0},	{{3, 3}, VERDICT_YES, 0},
+		    {{2, 0}, VERDICT_YES, 0}};
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		cr_expect_eq(predicate_judge(&p, &a, &changed, &rows[i].answers, &program), rows[i].verdict,
+			     "row %zu", i);
+		cr_expect(rows[i].verdict != VERDICT_ASK || program == rows[i].program, "row %zu", i);
+	}
+	predicate_done(&p);
+}
