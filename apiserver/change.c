@@ -4,16 +4,23 @@
 #include "strategic.h"
 #include "write.h"
 
+/* The whole object that is in the body, and who sends it. */
+static int read_draft(struct call *c, struct draft *w)
+{
+	int r = body_parse(c, &w->after);
+	if (r == 0)
+		r = check_types(c, w->after);
+	if (r == 0)
+		r = write_identity(c, w->after);
+	if (r == 0)
+		r = manager_of(c, false, &w->manager);
+	return r;
+}
+
 int call_create(struct call *c)
 {
 	struct draft w = {0};
-	int r = body_parse(c, &w.after);
-	if (r == 0)
-		r = check_types(c, w.after);
-	if (r == 0)
-		r = write_identity(c, w.after);
-	if (r == 0)
-		r = manager_of(c, false, &w.manager);
+	int r = read_draft(c, &w);
 	if (r < 0)
 		return r;
 	storage_lock(c->store);
@@ -37,13 +44,7 @@ static int find_live(struct call *c, struct draft *w)
 int call_update(struct call *c)
 {
 	struct draft w = {0};
-	int r = body_parse(c, &w.after);
-	if (r == 0)
-		r = check_types(c, w.after);
-	if (r == 0)
-		r = write_identity(c, w.after);
-	if (r == 0)
-		r = manager_of(c, false, &w.manager);
+	int r = read_draft(c, &w);
 	if (r < 0)
 		return r;
 	storage_lock(c->store);
