@@ -198,7 +198,7 @@ static bool is_released(const struct writer *w)
 	       !finalizer_present(w->doc, w->object, w->controller->finalizer);
 }
 
-/* 0; -EAGAIN: not now; -ECANCELED: h->result says why not at all. */
+/* 0; -EAGAIN: not now; -ENODATA: an object is cut; -ECANCELED: h->result says why not at all. */
 static int build(struct host *h, int64_t now_ns, struct request *q, struct buf *line, struct err *err)
 {
 	int r = kinds_ready(h->kinds, err);
@@ -243,6 +243,13 @@ static void run(struct host *h, struct span line, int64_t now_ns)
 	host_enter(h, HOST_RUNNING);
 }
 
+static void give_back(struct host *h, const char *why)
+{
+	result_set(&h->result, WIRE_OUTCOME_NOT_READY, "CacheNotReady", "%s", why);
+	h->result.requeue_after_ms = NOT_READY_RETRY_MS;
+	conclude(h);
+}
+
 /* The cache has not what it takes: wait, with a bound. */
 static void wait_for_cache(struct host *h, int64_t now_ns, const char *why)
 {
@@ -254,9 +261,7 @@ static void wait_for_cache(struct host *h, int64_t now_ns, const char *why)
 		h->wake_ns = now_ns + CACHE_RETRY_NS;
 		return;
 	}
-	result_set(&h->result, WIRE_OUTCOME_NOT_READY, "CacheNotReady", "%s", why);
-	h->result.requeue_after_ms = NOT_READY_RETRY_MS;
-	conclude(h);
+	give_back(h, why);
 }
 
 void attempt_prepare(struct host *h, int64_t now_ns)
@@ -265,6 +270,7 @@ void attempt_prepare(struct host *h, int64_t now_ns)
 	h->wake_ns = INT64_MAX;
 	bool fenced = lead_over(&h->lead, now_ns);
 	if (h->draining || fenced || now_ns >= grant_of(h)->deadline_ns) {
+		host_set_report(h, REPORT_CACHE, WIRE_STATE_OK, ""); /* nothing waits for it any more */
 		result_set(&h->result, WIRE_OUTCOME_CANCELLED, "Cancelled", "%s",
 			   h->draining ? "the worker is ending"
 			   : fenced    ? "this host no longer leads"
@@ -299,6 +305,10 @@ void attempt_prepare(struct host *h, int64_t now_ns)
 	if (r == 0) {
 		host_set_report(h, REPORT_CACHE, WIRE_STATE_OK, "");
 		run(h, buf_span(&line), clock_boottime_ns());
+		return;
+	}
+	if (r == -ENODATA) { /* may last, and concerns this key alone: others need the worker */
+		give_back(h, why.text);
 		return;
 	}
 	if (r != -EAGAIN) {

@@ -169,8 +169,8 @@ int kinds_get(struct kinds *k, size_t watch, struct span namespace, struct span 
 		if (r < 0)
 			return r;
 		r = cache_get(cache, table, namespace, name, out, err);
-		if (!stale(k, r, attempt)) /* what is cut comes back when there is room */
-			return r == -ESTALE || r == -ENODATA ? -EAGAIN : r;
+		if (!stale(k, r, attempt))
+			return r == -ESTALE ? -EAGAIN : r;
 	}
 }
 
@@ -185,7 +185,7 @@ int kinds_walk(struct kinds *k, size_t watch, struct span owner_uid,
 		return r;
 	r = cache_walk(cache, table, owner_uid, on_object, ctx, err);
 	if (r != -ESTALE && r != -EPROTO)
-		return r == -ENODATA ? -EAGAIN : r;
+		return r;
 	/* A walk that has begun cannot be begun again under its caller. */
 	kinds_close_cache(k);
 	return err_set(err, -EAGAIN, "the object cache was replaced while it was read");

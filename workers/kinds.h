@@ -34,7 +34,7 @@ void kinds_close_cache(struct kinds *k);
 /* cache_get with the cache opened anew once if it was replaced. */
 int kinds_get(struct kinds *k, size_t watch, struct span namespace, struct span name, struct buf *out,
 	      struct err *err);
-/* cache_walk; -EAGAIN when the cache was replaced under it. */
+/* cache_walk; -EAGAIN when the cache was replaced under it. -ENODATA as of kinds_get. */
 int kinds_walk(struct kinds *k, size_t watch, struct span owner_uid,
 	       int (*on_object)(void *ctx, struct span namespace, struct span name, struct span object),
 	       void *ctx, struct err *err);

@@ -139,7 +139,7 @@ static int plan_prune(struct writer *w, const struct answer *a, struct write_chi
 		if (r < 0)
 			return err_prefix(err, r == -EPROTO ? -EIO : r, "prune");
 		r = kinds_walk(w->kinds, i, writer_uid(w), consider_pruning, &p, &why);
-		if (r == -EAGAIN) /* out of sync: what is not seen is not missing */
+		if (r == -EAGAIN || r == -ENODATA) /* out of sync: what is not seen is not missing */
 			log_warning("not pruned now", LOG_S("controller", c->name),
 				    LOG_S("kind", c->watches[i].kind.kind), LOG_S("cause", why.text));
 		else if (r < 0)
