@@ -172,7 +172,11 @@ static bool same_as_ours(const struct broker *b, const struct wire_loaded *l)
 	for (size_t i = 0; i < b->config.count; i++)
 		if (span_is(l->controller, b->config.controllers[i].name))
 			return span_is(l->digest, b->config.controllers[i].digest);
-	return false;
+	/* Its file is wrong now: it goes on as it was, here as there. */
+	uint16_t row;
+	return b->config.errors.fatal > 0 && workqueue_find(&b->wq, l->controller, &row) == 0 &&
+	       b->wq.controllers[row].configured &&
+	       span_is(l->digest, store_controller(&b->store, row)->digest);
 }
 
 static bool has_another_file(const struct broker *b, const struct peer *p)

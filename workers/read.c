@@ -294,10 +294,10 @@ int read_answer_line(struct reads *r, struct span line, const char *uid, struct 
 	if (e < 0) {
 		buf_reset(&answer);
 		print_error(&q,
-			    e == -EPERM			     ? "Forbidden"
+			    e == -EPERM			    ? "Forbidden"
 			    : e == -EAGAIN || e == -ENODATA ? "NotReady"
-			    : e == -EINVAL		     ? "Invalid"
-							     : "Failed",
+			    : e == -EINVAL		    ? "Invalid"
+							    : "Failed",
 			    why.text, &answer);
 	}
 	for (char *at = answer.data; at && (at = memchr(at, '\n', answer.len - (size_t)(at - answer.data)));

@@ -445,6 +445,8 @@ static void files_change_while_it_runs(void)
 	reload();
 	CHECK(WAIT_FOR(10, log_has("nonsense")));
 	CHECK(state_of("parked") == SHM_STATE_QUARANTINED);
+	CHECK(watcher_hello_as(digest)); /* who goes on as it was agrees with who goes on as it was */
+	CHECK(status_has("nonsense") && !status_has("another version of this controller's file"));
 	struct host h = host_start_as("web", digest, "web.1", RIG_JAIL);
 	host_tell_it(&h, "hello");
 	EXPECT(&h, "ACK 0");
