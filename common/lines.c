@@ -3,16 +3,6 @@
 
 #define LINE_NS (NS_PER_S / LINES_PER_SECOND)
 
-size_t text_cut(struct span text, size_t max)
-{
-	if (text.len <= max)
-		return text.len;
-	size_t n = max;
-	while (n && ((unsigned char)text.at[n] & 0xc0) == 0x80)
-		n--;
-	return n;
-}
-
 bool text_is_blank(struct span line)
 {
 	for (size_t i = 0; i < line.len; i++)

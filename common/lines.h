@@ -2,6 +2,7 @@
  * comes in. */
 #pragma once
 #include "buf.h"
+#include "text.h"
 
 enum {
 	LINE_LOG_MAX = 2048,   /* bytes of a line that go to the log; the rest is dropped, and said */
@@ -43,8 +44,6 @@ void lines_tail(const struct lines *l, struct buf *out);
 
 /* ---- quoting it ---- */
 
-/* Cuts text at max bytes, not in the middle of a UTF-8 character. Returns the length. */
-size_t text_cut(struct span text, size_t max);
 /* Nothing but spaces, tabs and carriage returns. */
 bool text_is_blank(struct span line);
 /* "\"at most 200 bytes\"..." with control bytes escaped: how a program's output is quoted in messages.

@@ -97,14 +97,38 @@ static bool gap_before(const struct history *h, size_t i)
 	return h->at[i].entry.from != h->at[i - 1].entry.to;
 }
 
-static void print_text(const char *name, const struct queue_key *k, const struct history *h, int64_t now,
-		       struct buf *out)
+/* What keeps a key that is ready from being granted. */
+static void print_pause(struct queue_reader *q, const struct queue_key *k, int64_t now, struct buf *out)
+{
+	struct shm_controller c;
+	char ago[32];
+	for (uint32_t i = 0; i < SHM_CONTROLLERS_MAX; i++) {
+		if (!queue_controller(q, i, &c) || strcmp(c.name, k->controller) != 0)
+			continue;
+		if (c.held_since)
+			buf_printf(out,
+				   "paused:     by an operator since %s: nothing of %s is started until "
+				   "`reconcilectl resume %s`\n",
+				   age(now, c.held_since, ago), c.name, c.name);
+		else if (c.pause) {
+			buf_printf(out, "paused:     since %s: %s", age(now, c.pause_since, ago),
+				   shm_pause_name(c.pause));
+			buf_puts(out, c.pause_message[0] ? ": " : "");
+			printable(out, c.pause_message);
+			buf_putc(out, '\n');
+		}
+	}
+}
+
+static void print_text(const char *name, struct queue_reader *q, const struct queue_key *k,
+		       const struct history *h, int64_t now, struct buf *out)
 {
 	buf_printf(out, "key:        %s\n", name);
 	if (k) {
 		buf_printf(out, "state:      %s, ", shm_state_name(k->state));
 		view_state(k, NULL, now, out);
 		buf_putc(out, '\n');
+		print_pause(q, k, now, out);
 		if (k->pending && k->state != SHM_STATE_QUARANTINED)
 			print_pending(k, now, out);
 		if (SHM_LEASED(k->state))
@@ -181,7 +205,7 @@ CTL_RUN(explain_run)
 	if (c.json)
 		print_json(found, &h, now, &out);
 	else
-		print_text(argv[c.first], found, &h, now, &out);
+		print_text(argv[c.first], q, found, &h, now, &out);
 	ctl_print(&out);
 	if (!queue_has_writer(q))
 		fputs("no broker has this region now: it is what the last one left\n", stderr);

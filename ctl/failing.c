@@ -1,5 +1,6 @@
 #include "failing.h"
 #include "queue_view.h"
+#include "text.h"
 #include "who.h"
 
 static bool is_worse(const struct queue_key *a, const struct queue_key *b)
@@ -73,7 +74,9 @@ void failing_print(const struct failing *f, int64_t now, struct buf *out)
 		columns_addf(&t, "%u", (unsigned)k->record.attempt);
 		columns_add(&t, age(now, k->record.last_at, ago));
 		columns_add(&t, k->record.attempted ? wire_outcome_name(k->record.last_outcome) : NULL);
-		columns_addf(&t, "%s%s%.200s", k->reason, *k->reason && *k->message ? ": " : "", k->message);
+		char said[200];
+		columns_addf(&t, "%s%s%.*s", k->reason, *k->reason && *k->message ? ": " : "",
+			     (int)text_ends(span_of(k->message), sizeof(said), said), said);
 	}
 	columns_print(&t, out);
 	columns_done(&t);

@@ -2,6 +2,7 @@
 #include "config.h"
 #include "ctl.h"
 #include "queue_view.h"
+#include "text.h"
 #include "who.h"
 #include <stdio.h>
 
@@ -93,7 +94,9 @@ static void print_table(struct queue_key *const *list, size_t n, const struct co
 		columns_addf(&t, "%d", (int)k->priority);
 		columns_addf(&t, "%u", (unsigned)k->record.attempt);
 		columns_add(&t, k->record.attempted ? wire_outcome_name(k->record.last_outcome) : NULL);
-		columns_addf(&t, "%s%s%.100s", k->reason, *k->reason && *k->message ? ": " : "", k->message);
+		char said[100];
+		columns_addf(&t, "%s%s%.*s", k->reason, *k->reason && *k->message ? ": " : "",
+			     (int)text_ends(span_of(k->message), sizeof(said), said), said);
 	}
 	if (n)
 		columns_print(&t, out);

@@ -1,6 +1,7 @@
 #include "hold.h"
 #include "later.h"
 #include "program.h"
+#include "text.h"
 
 static uint32_t added_at(int64_t now)
 {
@@ -143,6 +144,9 @@ static int add_new(struct workqueue *wq, const struct index_key *at, const struc
 	};
 	if (object.len) {
 		struct shm_history with = h;
+		for (size_t i = 0; i < object.len; i++)
+			if (!room[i])
+				room[i] = ' '; /* as change_say does */
 		store_history(st, &with, object);
 	} else {
 		store_history_plain(st, h);
@@ -489,7 +493,9 @@ static void remember_words(struct workqueue *wq, struct change *ch, const struct
 	if (kept && store_text_new(wq->store, done->message, &r->message) < 0)
 		r->message = 0;
 	change_say(ch, done->reason);
-	change_say(ch, done->message);
+	char said[sizeof(ch->text)];
+	size_t most = sizeof(said) - MIN(done->reason.len + 1, sizeof(said) / 2);
+	change_say(ch, (struct span){said, text_ends(done->message, most, said)});
 }
 
 static void count_outcome(struct workqueue *wq, const struct change *ch, const struct wire_done *done,

@@ -58,6 +58,8 @@ check "status, for people" status_is 0 r status
 check "says who" says "$FOLDER/out" "by an operator, "
 check "queue has it" [ "$(r queue -o json | jq -c .paused)" = '["moody"]' ]
 check "queue, for people" sh -c "\"$ctl\" queue $here | grep -q 'moody is paused by an operator'"
+check "explain" status_is 0 r explain moody/default/one
+check "says what the key waits for" says "$FOLDER/out" "paused:     by an operator since "
 before=$(broker)
 kill -9 "$before"
 check "another broker" within 20 replaced "$before"

@@ -110,6 +110,20 @@ Test(outcome, text_is_cut_at_a_character)
 	cr_expect_eq(text_cut(span_of("abc"), 3), 3);
 }
 
+Test(outcome, of_a_long_text_both_ends_are_shown)
+{
+	char out[20];
+	cr_expect_eq(text_ends(span_of("short"), sizeof(out), out), 5);
+	cr_expect_eq(text_ends(span_of("just as long as it."), 19, out), 19);
+	size_t n = text_ends(span_of("crashed; last lines: a | b | KeyError"), sizeof(out), out);
+	cr_expect(n == 20 && memcmp(out, "crashed ... KeyError", n) == 0, "%.*s", (int)n, out);
+	/* No half characters at either side. */
+	n = text_ends(span_of("123456\xc3\xa4 and much more \xc3\xa4"
+			      "78901234"),
+		      sizeof(out), out);
+	cr_expect(n == 19 && memcmp(out, "123456 ... 78901234", n) == 0, "%.*s", (int)n, out);
+}
+
 Test(outcome, what_is_added_keeps_its_end)
 {
 	char text[4000];
