@@ -245,6 +245,32 @@ int program_options(struct program *p, const char *name, const char *usage, cons
 
 /* ---- signals and the service manager ---- */
 
+static struct {
+	char text[4400];
+	size_t len;
+} cut;
+
+static void on_bus_error(int signal, siginfo_t *info, void *context)
+{
+	(void)context;
+	if (info->si_code == BUS_ADRERR && write(STDERR_FILENO, cut.text, cut.len) >= 0)
+		_exit(EXIT_FAILURE);
+	/* Something else: it comes again, and ends us. */
+	struct sigaction usual = {.sa_handler = SIG_DFL};
+	sigaction(signal, &usual, NULL);
+}
+
+void program_explain_cuts(const struct program *p)
+{
+	int n = snprintf(cut.text, sizeof(cut.text),
+			 "%s: a file in %s was cut while it is in use, or its file system cannot give its "
+			 "pages; ending, so that the next start makes it anew\n",
+			 p->name, p->region_dir);
+	cut.len = (size_t)MIN(n, (int)sizeof(cut.text) - 1);
+	struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
+	sigaction(SIGBUS, &action, NULL);
+}
+
 int program_signals(bool sigchld)
 {
 	sigset_t set;

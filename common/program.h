@@ -55,6 +55,11 @@ int program_lock(const char *dir, const char *name, struct err *err);
  * is started. Ignores SIGPIPE. */
 int program_signals(bool sigchld);
 
+/* From now on, who touches a mapped page that is gone (its file was cut by somebody, or its file system cannot give it) ends with a message that says
+ * so and status 1, in place of SIGBUS alone. Nothing can be done about it where it happens; the next start looks at the files. Once, before any
+ * thread is started. */
+void program_explain_cuts(const struct program *p);
+
 /* sd_notify: nothing happens when not under systemd. state: "READY=1", "STATUS=...", "WATCHDOG=1",
  * "STOPPING=1", "RELOADING=1". */
 void program_notify(const char *fmt, ...) _printf_(1, 2);

@@ -70,7 +70,7 @@ static void add_paused(struct columns *t, const struct json *c)
 	char since[32];
 	json_bool(json_member(c, "configured"), &configured);
 	if (!configured)
-		columns_add(t, "in no controller file any more");
+		columns_add(t, "its file is gone, or wrong");
 	else if (held)
 		columns_addf(t, "by an operator, %s ago%s%s", ago(held, since), paused ? "; " : "",
 			     paused ? paused : "");

@@ -131,40 +131,6 @@ static void open_roster(struct broker *b, bool follows)
 		b->owing_until = b->started + b->wq.write_timeout + b->wq.kill_grace;
 }
 
-/* ---- a region that was cut ---- */
-
-static struct {
-	const char *from, *to; /* the region */
-	char text[4400];
-	size_t len;
-} cut;
-
-/* Somebody cut the file, or its pages cannot be had: the memory behind it is gone. */
-static void on_bus_error(int signal, siginfo_t *info, void *context)
-{
-	(void)context;
-	const char *at = info->si_addr;
-	if (at >= cut.from && at < cut.to && write(STDERR_FILENO, cut.text, cut.len) >= 0)
-		_exit(EXIT_FAILURE);
-	/* Not ours: it comes again, and ends us. */
-	struct sigaction usual = {.sa_handler = SIG_DFL};
-	sigaction(signal, &usual, NULL);
-}
-
-static void watch_for_cuts(const struct broker *b)
-{
-	cut.from = b->region.at;
-	cut.to = b->region.at + b->region.mapped;
-	int n = snprintf(cut.text, sizeof(cut.text),
-			 "reconciled-queue: %s was cut while it is in use, or its file system cannot give "
-			 "its pages; ending, so "
-			 "that the next start makes it anew\n",
-			 b->region.path);
-	cut.len = (size_t)MIN(n, (int)sizeof(cut.text) - 1);
-	struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
-	sigaction(SIGBUS, &action, NULL);
-}
-
 int broker_open(struct broker *b, const struct program *program, bool follows, struct err *err)
 {
 	*b =
@@ -176,6 +142,7 @@ int broker_open(struct broker *b, const struct program *program, bool follows, s
 		return err_set(err, -errno, "epoll: %s", strerror(errno));
 	b->procs.epoll = b->epoll;
 	b->leases.procs = &b->procs;
+	program_explain_cuts(program);
 	b->signals = program_signals(false);
 	if (b->signals < 0)
 		return err_set(err, b->signals, "signalfd: %s", strerror(-b->signals));
@@ -193,7 +160,6 @@ int broker_open(struct broker *b, const struct program *program, bool follows, s
 	rc = open_queue(b, err);
 	if (rc < 0)
 		return rc;
-	watch_for_cuts(b);
 	b->incarnation = atomic_load_explicit(&region_header(&b->region)->incarnation, memory_order_relaxed);
 	shorten_leases(b);
 	b->patience = b->started + b->wq.kill_grace;

@@ -102,6 +102,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "reconciled-watcher: unexpected argument %s (see --help)\n", argv[at]);
 		return EXIT_USAGE;
 	}
+	program_explain_cuts(&w.program);
 	int signals = program_signals(false);
 	int rc = start(&w, &err);
 	if (rc) {

@@ -185,6 +185,7 @@ static struct request new_request(const struct host *h, int64_t now_ns)
 	    .last_message = g->last_message,
 	    .timeout_ns = MAX(g->deadline_ns - now_ns, INT64_C(0)),
 	    .deadline_unix_s = deadline_unix_s(h, now_ns),
+	    .of = &c->watches[0].kind,
 	    .reasons = g->reasons.at,
 	    .reason_count = g->reasons.len,
 	};

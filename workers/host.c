@@ -337,6 +337,7 @@ static void turn(struct host *h)
 int host_run(struct host *h)
 {
 	struct err why = {0};
+	program_explain_cuts(h->program);
 	h->signal_fd = program_signals(false);
 	h->watchdog_ns = program_watchdog_ns();
 	host_enter(h, HOST_STARTING);

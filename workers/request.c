@@ -106,25 +106,34 @@ static void print_kinds(struct buf *b, const char *name, const struct request_ki
 	buf_putc(b, '}');
 }
 
-static void print_reasons(struct buf *b, const struct wire_add_key *reasons, size_t n)
+static void print_reason(struct buf *b, const struct wire_add_key *k, const struct config_kind *of)
+{
+	buf_puts(b, "{\"event\":");
+	buf_json_string(b, span_of(wire_cause_name(k->cause)));
+	/* "Deployment.apps/v1" is kind and apiVersion: a kind has no dot. Without one it is the object itself. */
+	const char *dot = k->cause_kind.len ? memchr(k->cause_kind.at, '.', k->cause_kind.len) : NULL;
+	size_t kind = dot ? (size_t)(dot - k->cause_kind.at) : 0;
+	bool has_object = dot || k->cause != WIRE_CAUSE_OPERATOR;
+	if (has_object) {
+		text_member(b, "apiVersion",
+			    dot ? (struct span){dot + 1, k->cause_kind.len - kind - 1}
+				: span_of(of->api_version));
+		text_member(b, "kind", dot ? (struct span){k->cause_kind.at, kind} : span_of(of->kind));
+		if (k->cause_namespace.len)
+			text_member(b, "namespace", k->cause_namespace);
+		text_member(b, "name", k->cause_name);
+	}
+	buf_putc(b, '}');
+}
+
+static void print_reasons(struct buf *b, const struct request *r)
 {
 	member(b, "reasons");
 	buf_putc(b, '[');
-	for (size_t i = 0; i < n; i++) {
-		const struct wire_add_key *k = &reasons[i];
-		buf_puts(b, i ? ",{\"event\":" : "{\"event\":");
-		buf_json_string(b, span_of(wire_cause_name(k->cause)));
-		/* "Deployment.apps/v1" is kind and apiVersion: a kind has no dot. */
-		const char *dot = k->cause_kind.len ? memchr(k->cause_kind.at, '.', k->cause_kind.len) : NULL;
-		if (dot) {
-			size_t kind = (size_t)(dot - k->cause_kind.at);
-			text_member(b, "apiVersion", (struct span){dot + 1, k->cause_kind.len - kind - 1});
-			text_member(b, "kind", (struct span){k->cause_kind.at, kind});
-			if (k->cause_namespace.len)
-				text_member(b, "namespace", k->cause_namespace);
-			text_member(b, "name", k->cause_name);
-		}
-		buf_putc(b, '}');
+	for (size_t i = 0; i < r->reason_count; i++) {
+		if (i)
+			buf_putc(b, ',');
+		print_reason(b, &r->reasons[i], r->of);
 	}
 	buf_putc(b, ']');
 }
@@ -173,7 +182,7 @@ static void print_line(const struct request *r, bool related_names, bool childre
 	buf_printf(b, ",\"timeoutSeconds\":%lld", (long long)((r->timeout_ns + NS_PER_S - 1) / NS_PER_S));
 	text_member(b, "deadline", span_of(format_rfc3339(r->deadline_unix_s, deadline)));
 	if (r->with_reasons)
-		print_reasons(b, r->reasons, r->reason_count);
+		print_reasons(b, r);
 	buf_puts(b, "}\n");
 }
 

@@ -27,6 +27,7 @@ struct request {
 	enum wire_outcome last_outcome;
 	struct span last_reason, last_message;
 	int64_t timeout_ns, deadline_unix_s;
+	const struct config_kind *of; /* what `object` is one of: for the reasons that name nothing else */
 	const struct wire_add_key *reasons;
 	size_t reason_count;
 	bool truncated; /* set by request_print */

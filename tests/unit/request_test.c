@@ -82,6 +82,29 @@ Test(request, children_reasons_and_the_last_error)
 	request_done(&r);
 }
 
+Test(request, a_reason_that_is_the_object_itself_names_it_and_an_operators_names_none)
+{
+	struct request r = basic();
+	_cleanup_(buf_done) struct buf out = {0};
+	struct config_kind website = {.api_version = (char *)"example.com/v1", .kind = (char *)"Website"};
+	const struct wire_add_key why[] = {
+	    {.cause = WIRE_CAUSE_CREATED, .cause_namespace = span_of("shop"), .cause_name = span_of("blog")},
+	    {.cause = WIRE_CAUSE_OPERATOR,
+	     .cause_namespace = span_of("shop"),
+	     .cause_name = span_of("blog")}};
+	r.with_reasons = true;
+	r.of = &website;
+	r.reasons = why;
+	r.reason_count = ARRAY_SIZE(why);
+	cr_assert_eq(request_print(&r, &out, NULL), 0);
+	cr_expect(
+	    strstr(buf_str(&out),
+		   "\"reasons\":[{\"event\":\"ADDED\",\"apiVersion\":\"example.com/v1\",\"kind\":\"Website\","
+		   "\"namespace\":\"shop\",\"name\":\"blog\"},{\"event\":\"OPERATOR\"}]"),
+	    "%s", buf_str(&out));
+	request_done(&r);
+}
+
 static void add_big(struct request_kind *k, char letter, size_t n)
 {
 	_cleanup_(buf_done) struct buf big = {0};
