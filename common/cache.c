@@ -346,10 +346,10 @@ static int not_now(int rc, struct err *err)
 		return err_set(
 		    err, rc, "an object is being written, or its writer died in the middle: try again later");
 	if (rc == -ENODATA)
-		return err_set(
-		    err, rc,
-		    "the cache had no room for an object, only for its metadata: raise budgets.cache in "
-		    "reconciled.yaml, or watch less");
+		return err_set(err, rc,
+			       "the cache, or the file system of its folder, had no room for an object, only "
+			       "for its metadata: raise "
+			       "budgets.cache in reconciled.yaml, make room, or watch less");
 	if (rc == -EPROTO)
 		return err_set(
 		    err, rc,

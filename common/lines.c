@@ -13,6 +13,8 @@ bool text_is_blank(struct span line)
 
 const char *text_quote(struct span text, char buf[QUOTE_ROOM])
 {
+	if (text.len >= 2 && text.at[0] == '"' && text.at[text.len - 1] == '"')
+		text = (struct span){text.at + 1, text.len - 2};
 	size_t n = text_cut(text, QUOTE_MAX), at = 0;
 	buf[at++] = '"';
 	for (size_t i = 0; i < n; i++) {

@@ -47,6 +47,6 @@ void lines_tail(const struct lines *l, struct buf *out);
 /* Nothing but spaces, tabs and carriage returns. */
 bool text_is_blank(struct span line);
 /* "\"at most 200 bytes\"..." with control bytes escaped: how a program's output is quoted in messages.
- * Returns buf. */
+ * What has its quotes already (a string of JSON) gets no others. Returns buf. */
 enum { QUOTE_MAX = 200, QUOTE_ROOM = QUOTE_MAX * 4 + 8 };
 const char *text_quote(struct span text, char buf[QUOTE_ROOM]);

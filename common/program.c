@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -109,6 +110,9 @@ char *program_beside(const char *name)
 
 /* ---- options ---- */
 
+/* Of a socket's path; its name is queue.sock. */
+enum { RUNTIME_DIR_MAX = sizeof(((struct sockaddr_un *)0)->sun_path) - sizeof("/queue.sock") };
+_Static_assert(RUNTIME_DIR_MAX == 96, "the message says how long");
 enum { OPTIONS_MAX = 64, LONG_OPTION = 256 /* above every letter */ };
 
 static void print_help(const char *usage, const char *about, const struct program_option *const *options,
@@ -238,6 +242,9 @@ int program_options(struct program *p, const char *name, const char *usage, cons
 		wrong_usage(name, "--log-level is error, warning, info or debug, not", level);
 	if (!log_format_parse(format, &p->log_format))
 		wrong_usage(name, "--log-format is auto, text or json, not", format);
+	if (strlen(p->runtime_dir) > RUNTIME_DIR_MAX)
+		wrong_usage(name, "--runtime-dir is of at most 96 bytes, so that a socket fits into it, not",
+			    p->runtime_dir);
 	log_init(name, p->log_level, p->log_format);
 	follow_parent();
 	return first;

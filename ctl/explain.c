@@ -97,26 +97,33 @@ static bool gap_before(const struct history *h, size_t i)
 	return h->at[i].entry.from != h->at[i - 1].entry.to;
 }
 
+static bool find_controller(struct queue_reader *q, struct span name, struct shm_controller *ret)
+{
+	for (uint32_t i = 0; i < SHM_CONTROLLERS_MAX; i++)
+		if (queue_controller(q, i, ret) && span_is(name, ret->name))
+			return true;
+	return false;
+}
+
 /* What keeps a key that is ready from being granted. */
 static void print_pause(struct queue_reader *q, const struct queue_key *k, int64_t now, struct buf *out)
 {
 	struct shm_controller c;
 	char ago[32];
-	for (uint32_t i = 0; i < SHM_CONTROLLERS_MAX; i++) {
-		if (!queue_controller(q, i, &c) || strcmp(c.name, k->controller) != 0)
-			continue;
-		if (c.held_since)
-			buf_printf(out,
-				   "paused:     by an operator since %s: nothing of %s is started until "
-				   "`reconcilectl resume %s`\n",
-				   age(now, c.held_since, ago), c.name, c.name);
-		else if (c.pause) {
-			buf_printf(out, "paused:     since %s: %s", age(now, c.pause_since, ago),
-				   shm_pause_name(c.pause));
-			buf_puts(out, c.pause_message[0] ? ": " : "");
-			printable(out, c.pause_message);
-			buf_putc(out, '\n');
-		}
+	if (!find_controller(q, span_of(k->controller), &c))
+		return;
+	if (c.held_since) {
+		buf_printf(
+		    out,
+		    "paused:     by an operator since %s: nothing of %s is started until `reconcilectl "
+		    "resume %s`\n",
+		    age(now, c.held_since, ago), c.name, c.name);
+	} else if (c.pause) {
+		buf_printf(out, "paused:     since %s: %s", age(now, c.pause_since, ago),
+			   shm_pause_name(c.pause));
+		buf_puts(out, c.pause_message[0] ? ": " : "");
+		printable(out, c.pause_message);
+		buf_putc(out, '\n');
 	}
 }
 
@@ -186,6 +193,7 @@ CTL_RUN(explain_run)
 	struct err err;
 	struct key_name name;
 	struct queue_reader *q;
+	struct shm_controller row;
 	struct history h = {0};
 	_cleanup_(buf_done) struct buf out = {0};
 	ctl_options(&c, self, NULL, true, argc, argv);
@@ -211,7 +219,10 @@ CTL_RUN(explain_run)
 		fputs("no broker has this region now: it is what the last one left\n", stderr);
 	bool known = found || h.count;
 	if (!known)
-		fprintf(stderr, "reconcilectl explain: nothing is known about %s%s\n", argv[c.first],
+		fprintf(stderr, "reconcilectl explain: nothing is known about %s%s%s\n", argv[c.first],
+			find_controller(q, name.controller, &row)
+			    ? ""
+			    : ": the queue has no controller of that name",
 			rc == -EAGAIN || rc == -EPROTO ? ", but a part of the region could not be read" : "");
 	who_done(&h.who);
 	free(h.at);

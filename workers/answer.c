@@ -58,9 +58,10 @@ static int duration_member(struct parse *p, const struct json *object, const cha
 		return 0;
 	int64_t ns;
 	if (!json_text(n) || parse_duration(json_text(n), &ns) < 0)
-		return REFUSE(
-		    p, "%s.%s: must be a duration as a string, such as \"30s\", \"1m30s\" or \"500ms\"", path,
-		    key);
+		return REFUSE(p,
+			      "%s.%s: must be a duration as a string, such as \"30s\", \"1m30s\" or "
+			      "\"500ms\", of at most 2562047h",
+			      path, key);
 	*ret_ms = ns / NS_PER_MS + (ns % NS_PER_MS != 0);
 	return 0;
 }

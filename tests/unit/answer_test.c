@@ -71,7 +71,7 @@ Test(answer, what_is_refused_says_where)
 	    {"{}{}", "stdout is not the JSON"},
 	    {"[]", "not a JSON object"},
 	    {"\"x\"", "not a JSON object"},
-	    {"{\"stats\":{}}", "unknown field \"\"stats\"\" at the top"},
+	    {"{\"stats\":{}}", "unknown field \"stats\" at the top"},
 	    {"{\"status\":{},\"status\":{}}", "status: is there twice"},
 	    {"{\"apiVersion\":\"v1\"}", "apiVersion: must be \"reconciled.dev/v1\""},
 	    {"{\"kind\":\"Response\"}", "kind: must be \"ReconcileResponse\""},
