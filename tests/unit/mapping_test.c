@@ -1,21 +1,10 @@
 /* From an object to the keys that it concerns. */
+#include "object_lib.h"
 #include "watcher/mapping.h"
 #include "watcher/refindex.h"
-#include <criterion/criterion.h>
 #include <stdio.h>
 
 static struct err err;
-
-static struct object read_object(const char *json)
-{
-	static struct buf scratch[16];
-	static size_t next;
-	struct object o;
-	struct buf *b = &scratch[next++ % ARRAY_SIZE(scratch)];
-	buf_reset(b);
-	cr_assert_eq(object_read(span_of(json), b, &o, &err), 0, "%s", err.text);
-	return o;
-}
 
 /* ---- lookups of the tests: owner "known" lives with uid "u1"; everything is a and b ---- */
 

@@ -1,19 +1,7 @@
 /* What is taken from an object, and how it is kept. */
-#include "watcher/object.h"
-#include <criterion/criterion.h>
+#include "object_lib.h"
 
 static struct err err;
-
-static struct object read_object(const char *json)
-{
-	static struct buf scratch[4];
-	static size_t next;
-	struct object o;
-	struct buf *b = &scratch[next++ % ARRAY_SIZE(scratch)];
-	buf_reset(b);
-	cr_assert_eq(object_read(span_of(json), b, &o, &err), 0, "%s", err.text);
-	return o;
-}
 
 Test(object, is_read)
 {

@@ -1,6 +1,6 @@
 /* Which events concern a controller: paths, objects as they are kept, predicates. */
+#include "object_lib.h"
 #include "watcher/predicate.h"
-#include <criterion/criterion.h>
 
 static struct err err;
 
@@ -52,19 +52,6 @@ Test(path, refuses_what_is_none)
 	for (int i = 0; i < 70; i++)
 		buf_puts(&deep, i ? ".a" : "a");
 	cr_assert_eq(path_parse(buf_str(&deep), &p, &err), -E2BIG);
-}
-
-/* ---- objects ---- */
-
-static struct object read_object(const char *json)
-{
-	static struct buf scratch[16];
-	static size_t next;
-	struct object o;
-	struct buf *b = &scratch[next++ % ARRAY_SIZE(scratch)];
-	buf_reset(b);
-	cr_assert_eq(object_read(span_of(json), b, &o, &err), 0, "%s", err.text);
-	return o;
 }
 
 /* ---- predicates ---- */
