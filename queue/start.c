@@ -206,7 +206,7 @@ static void link_by_time(struct start *b)
 				b->by_time[i].place % INDEX_BANDS);
 }
 
-/* ---- */
+/* ---- all of it ---- */
 
 /* store_check: it is a slot in use, whose parts are right. */
 static int find_slot(void *ctx, uint32_t slot, const struct shm_slot *s, struct err *err)
@@ -228,8 +228,6 @@ static int find_slot(void *ctx, uint32_t slot, const struct shm_slot *s, struct 
 	}
 	return find_ready(b, slot, s, err);
 }
-
-/* ---- */
 
 int workqueue_init(struct workqueue *wq, struct store *st, uint64_t random, struct err *err)
 {

@@ -127,3 +127,34 @@ void fixture_write(const char *path, const char *text)
 	CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
 	close(fd);
 }
+
+/* ---- a transfer that is looked at from outside ---- */
+
+static int transfer_start(void *ctx, const struct http_result *r)
+{
+	((struct fixture_transfer *)ctx)->status = r->status;
+	return 0;
+}
+
+static int transfer_data(void *ctx, struct span data)
+{
+	((struct fixture_transfer *)ctx)->bytes += data.len;
+	return 0;
+}
+
+static void transfer_end(void *ctx, int code, const struct http_result *r, const struct err *err)
+{
+	struct fixture_transfer *t = ctx;
+	*t = (struct fixture_transfer){
+	    .status = r->status, .code = code, .ended = true, .bytes = t->bytes, .err = *err};
+}
+
+void fixture_begin(struct http_client *c, struct fixture_transfer *t, const char *path, int64_t timeout_ms)
+{
+	static const struct http_callbacks callbacks = {transfer_start, transfer_data, transfer_end};
+	struct http_request r = {
+	    .method = "GET", .path = path, .timeout_ms = timeout_ms, .own_connection = !timeout_ms};
+	struct err err = {0};
+	*t = (struct fixture_transfer){0};
+	CHECK_MSG(http_start(c, &r, &callbacks, t, &t->t, &err) == 0, "%s", err.text);
+}

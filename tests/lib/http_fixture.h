@@ -24,6 +24,17 @@ struct http_client *fixture_client(struct kubeconfig *k); /* takes k's texts */
 struct http_client *fixture_plain_client(const struct fixture *s);
 int fixture_get(struct http_client *c, const char *path, struct buf *body, struct err *err);
 
+/* A transfer that is looked at from outside. timeout_ms 0: as long as it takes, on a connection of its own. */
+struct fixture_transfer {
+	struct http_transfer *t;
+	int status, code;
+	bool ended;
+	size_t bytes;
+	struct err err;
+};
+void fixture_begin(struct http_client *c, struct fixture_transfer *t, const char *path, int64_t timeout_ms);
+#define RUN_UNTIL(c, seconds, cond) WAIT_FOR(seconds, (http_run((c), NULL, 0, 50), (cond)))
+
 /* The server's note of the n-th last request (0: the last one), a JSON object; text owns it. */
 struct span fixture_request(const struct fixture *s, int back, char **text);
 int64_t fixture_request_port(const struct fixture *s,

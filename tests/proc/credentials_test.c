@@ -59,50 +59,12 @@ static bool peer_is(const struct fixture *s, const char *name)
 	return name ? json_string_is(peer, name) : span_is(peer, "null");
 }
 
-/* ---- a watch that is looked at from outside ---- */
-
-struct watch {
-	struct http_transfer *t;
-	int status, code;
-	bool ended;
-	size_t bytes;
-};
-
-static int watch_start(void *ctx, const struct http_result *r)
-{
-	((struct watch *)ctx)->status = r->status;
-	return 0;
-}
-
-static int watch_data(void *ctx, struct span data)
-{
-	((struct watch *)ctx)->bytes += data.len;
-	return 0;
-}
-
-static void watch_end(void *ctx, int code, const struct http_result *r, const struct err *err _unused_)
-{
-	struct watch *w = ctx;
-	*w = (struct watch){.status = r->status, .code = code, .ended = true, .bytes = w->bytes};
-}
-
-static void begin(struct http_client *c, struct watch *w, const char *path)
-{
-	static const struct http_callbacks callbacks = {watch_start, watch_data, watch_end};
-	struct http_request r = {.method = "GET", .path = path, .own_connection = true};
-	struct err err = {0};
-	*w = (struct watch){0};
-	CHECK_MSG(http_start(c, &r, &callbacks, w, &w->t, &err) == 0, "%s", err.text);
-}
-
-#define RUN_UNTIL(c, seconds, cond) WAIT_FOR(seconds, (http_run((c), NULL, 0, 50), (cond)))
-
 /* ---- tokens ---- */
 
 static void test_token_rotated_under_a_watch(void)
 {
 	struct err err = {0};
-	struct watch w;
+	struct fixture_transfer w;
 	struct fixture s = fixture_start(NULL, NULL);
 	struct kubeconfig k = fixture_config(&s, "http");
 	_cleanup_(free_ptr) char *wanted = xasprintf("%s/token", s.folder);
@@ -111,7 +73,7 @@ static void test_token_rotated_under_a_watch(void)
 	fixture_write(wanted, "one");
 	fixture_write(file, "one\n");
 	struct http_client *c = client_of(&k);
-	begin(c, &w, "/who-watch");
+	fixture_begin(c, &w, "/who-watch", 0);
 	CHECK(RUN_UNTIL(c, 20, w.bytes > 0) && w.status == 200);
 	fixture_write(wanted, "two");
 	fixture_write(file, "two\n");
@@ -120,9 +82,9 @@ static void test_token_rotated_under_a_watch(void)
 	/* Requests that were sent with the old token while another one saw the new: each is asked again. */
 	fixture_write(wanted, "three");
 	fixture_write(file, "three\n");
-	struct watch many[4];
+	struct fixture_transfer many[4];
 	for (size_t i = 0; i < ARRAY_SIZE(many); i++)
-		begin(c, &many[i], "/who-watch");
+		fixture_begin(c, &many[i], "/who-watch", 0);
 	for (size_t i = 0; i < ARRAY_SIZE(many); i++)
 		CHECK(RUN_UNTIL(c, 20, many[i].bytes > 0 || many[i].ended) && many[i].status == 200);
 	/* 401 for a while, then healed. */
@@ -149,7 +111,7 @@ static struct kubeconfig rotating_config(const struct fixture *s)
 static void test_certificate_rotated(void)
 {
 	struct err err = {0};
-	struct watch w;
+	struct fixture_transfer w;
 	struct fixture s = fixture_start("both", "ca");
 	install("ca.crt", "ca.crt");
 	install("client.crt", "me.crt");
@@ -157,7 +119,7 @@ static void test_certificate_rotated(void)
 	struct kubeconfig k = rotating_config(&s);
 	struct http_client *c = client_of(&k);
 	CHECK_MSG(get(c, "/hello", &err) == 200 && peer_is(&s, "jane"), "%s", err.text);
-	begin(c, &w, "/quiet");
+	fixture_begin(c, &w, "/quiet", 0);
 	CHECK(RUN_UNTIL(c, 20, w.status == 200));
 	/* Half of it is there: the old one stays, which is said once. */
 	install("second.crt", "me.crt");
@@ -179,7 +141,7 @@ static void test_certificate_rotated(void)
 	CHECK(RUN_UNTIL(c, 30, strstr(buf_str(&notices), "certificate-authority: no PEM certificate in")));
 	CHECK(get(c, "/hello", &err) == 200);
 	/* The same bytes in another file are no news. */
-	begin(c, &w, "/quiet");
+	fixture_begin(c, &w, "/quiet", 0);
 	CHECK(RUN_UNTIL(c, 20, w.status == 200));
 	buf_reset(&notices);
 	install("ca.crt", "ca.crt");
@@ -214,13 +176,13 @@ static void test_expired_certificate(void)
 static void test_authority_rotated(void)
 {
 	struct err err = {0};
-	struct watch w;
+	struct fixture_transfer w;
 	struct fixture s = fixture_start("address", NULL);
 	install("ca.crt", "ca.crt");
 	struct kubeconfig k = fixture_config(&s, "https");
 	k.ca_file = in_folder("ca.crt");
 	struct http_client *c = client_of(&k);
-	begin(c, &w, "/quiet");
+	fixture_begin(c, &w, "/quiet", 0);
 	CHECK(RUN_UNTIL(c, 20, w.status == 200));
 	_cleanup_(free_ptr) char *port = xasprintf("%d", s.port);
 	fixture_stop(&s);
@@ -236,7 +198,7 @@ static void test_authority_rotated(void)
 	CHECK(system(command) == 0);
 	install("both-ca.crt", "ca.crt");
 	CHECK(WAIT_FOR(40, get(c, "/hello", &err) == 200));
-	begin(c, &w, "/quiet");
+	fixture_begin(c, &w, "/quiet", 0);
 	CHECK(RUN_UNTIL(c, 20, w.status == 200));
 	install("other-ca.crt", "ca.crt");
 	CHECK(RUN_UNTIL(c, 40, w.ended) && w.code == 0);
@@ -381,12 +343,12 @@ static void test_proxies(void)
 		const char *kind = kinds[i], *name = "kube.example.test";
 		bool socks = !strcmp(kind, "socks5");
 		struct err err = {0};
-		struct watch w;
+		struct fixture_transfer w;
 		struct proxy p = proxy_start(kind, NULL);
 		/* The proxy resolves the name; watches go the same way. */
 		struct http_client *c = through(&s, name, xasprintf("%s://127.0.0.1:%d", kind, p.port));
 		CHECK_MSG(get(c, "/hello", &err) == 200, "%s: %s", kind, err.text);
-		begin(c, &w, "/quiet");
+		fixture_begin(c, &w, "/quiet", 0);
 		CHECK(RUN_UNTIL(c, 20, w.status == 200));
 		CHECK(proxy_asked(&p, name, s.port) == 2);
 		http_client_free(c);

@@ -91,46 +91,6 @@ static void set_token(const char *token)
 	put(home, "give", token);
 }
 
-/* ---- a transfer that is looked at from outside ---- */
-
-struct open {
-	struct http_transfer *t;
-	int status, code;
-	bool ended;
-	size_t bytes;
-	struct err err;
-};
-
-static int open_start(void *ctx, const struct http_result *r)
-{
-	((struct open *)ctx)->status = r->status;
-	return 0;
-}
-
-static int open_data(void *ctx, struct span data)
-{
-	((struct open *)ctx)->bytes += data.len;
-	return 0;
-}
-
-static void open_end(void *ctx, int code, const struct http_result *r, const struct err *err)
-{
-	struct open *o = ctx;
-	*o = (struct open){.status = r->status, .code = code, .ended = true, .bytes = o->bytes, .err = *err};
-}
-
-static void begin(struct http_client *c, struct open *o, const char *path, int64_t timeout_ms)
-{
-	static const struct http_callbacks callbacks = {open_start, open_data, open_end};
-	struct http_request r = {
-	    .method = "GET", .path = path, .timeout_ms = timeout_ms, .own_connection = !timeout_ms};
-	struct err err = {0};
-	*o = (struct open){0};
-	CHECK_MSG(http_start(c, &r, &callbacks, o, &o->t, &err) == 0, "%s", err.text);
-}
-
-#define RUN_UNTIL(c, seconds, cond) WAIT_FOR(seconds, (http_run((c), NULL, 0, 50), (cond)))
-
 /* ---- what it is given ---- */
 
 static void test_surroundings(void)
@@ -188,9 +148,9 @@ static void test_one_run_for_all(void)
 	set_do("sleep 0.3; rm do; exec sh $SRC/tests/lib/plugin.sh .");
 	size_t before = calls();
 	struct http_client *c = new_client();
-	struct open all[6];
+	struct fixture_transfer all[6];
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
-		begin(c, &all[i], "/who", TIMEOUT_MS);
+		fixture_begin(c, &all[i], "/who", TIMEOUT_MS);
 	size_t good = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
 		CHECK(RUN_UNTIL(c, 30, all[i].ended));
@@ -236,12 +196,12 @@ static void test_refused_credentials(void)
 static void test_expiry(void)
 {
 	struct err err = {0};
-	struct open watch;
+	struct fixture_transfer watch;
 	set_token("six");
 	put(home, "life", "12");
 	struct http_client *c = new_client();
 	size_t before = calls();
-	begin(c, &watch, "/who-watch", 0);
+	fixture_begin(c, &watch, "/who-watch", 0);
 	CHECK(RUN_UNTIL(c, 20, watch.bytes > 0) && watch.status == 200 && calls() == before + 1);
 	set_token("seven"); /* what a request now would be refused with, were the old one still in use */
 	CHECK(RUN_UNTIL(c, 60, calls() == before + 2 && !http_client_is_busy(c)));
@@ -345,8 +305,8 @@ static void test_a_hanging_renewal(void)
 	CHECK(get(c, "/who", &err) == 200);
 	set_do("exec sleep 600");
 	size_t before = calls();
-	struct open watch;
-	begin(c, &watch, "/who-watch", 0);
+	struct fixture_transfer watch;
+	fixture_begin(c, &watch, "/who-watch", 0);
 	CHECK(RUN_UNTIL(c, 60, calls() == before + 1));
 	CHECK(http_client_is_busy(c) && get(c, "/who", &err) == 200);
 	CHECK(!watch.ended);
@@ -443,10 +403,10 @@ static void test_certificates(void)
 	struct kubeconfig k = exec_config(&tls, "https");
 	k.ca_file = xasprintf("%s/ca.crt", fixture_pki);
 	struct http_client *c = client_of(&k);
-	struct open watch;
+	struct fixture_transfer watch;
 	give_certificate("client");
 	CHECK_MSG(get(c, "/hello", &err) == 200 && peer_is(&tls, "jane"), "%s", err.text);
-	begin(c, &watch, "/quiet", 0);
+	fixture_begin(c, &watch, "/quiet", 0);
 	CHECK(RUN_UNTIL(c, 20, watch.status == 200));
 	/* Another one: the watch on the old connection ends as if the server had ended it. */
 	give_certificate("second");
