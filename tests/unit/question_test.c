@@ -205,7 +205,7 @@ Test(question, a_maps_answer)
 	    {"", "requests: is missing; allowed: a list, which may be empty", CACHE_SCOPE_NAMESPACED},
 	    {",\"request\":[]", "the answer: unknown field \"request\"", CACHE_SCOPE_NAMESPACED},
 	    {",\"apiVersion\":\"v2\",\"requests\":[]",
-	     "apiVersion: must be \"reconciled.dev/v1\", not \"\"v2\"\"", CACHE_SCOPE_NAMESPACED},
+	     "apiVersion: must be \"reconciled.dev/v1\", not \"v2\"", CACHE_SCOPE_NAMESPACED},
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		cr_expect_str_eq(keys_of(rows[i].requests, rows[i].scope), rows[i].is, "%s: %s",
@@ -230,13 +230,13 @@ Test(question, other_lines)
 	    {"{\"kind\":\"PredicateResponse\",\"uid\":\"12\",\"pass\":false}", "no"},
 	    {"{\"kind\":\"PredicateResponse\",\"uid\":\"12\"}", "pass: must be true or false, not \"\""},
 	    {"{\"kind\":\"PredicateResponse\",\"uid\":\"12\",\"pass\":\"yes\"}",
-	     "pass: must be true or false, not \"\"yes\"\""},
+	     "pass: must be true or false, not \"yes\""},
 	    {"{\"kind\":\"PredicateResponse\",\"uid\":12,\"pass\":true}",
 	     "uid: must be that of a question, not \"12\""},
 	    {"{\"kind\":\"PredicateResponse\",\"uid\":\"012\",\"pass\":true}",
-	     "uid: must be that of a question, not \"\"012\"\""},
+	     "uid: must be that of a question, not \"012\""},
 	    {"{\"kind\":\"PredicateResponse\",\"uid\":\"99999999999999999999\",\"pass\":true}",
-	     "uid: must be that of a question, not \"\"99999999999999999999\"\""},
+	     "uid: must be that of a question, not \"99999999999999999999\""},
 	    {"{\"kind\":\"PredicateResponse\",\"pass\":true}", "uid: must be that of a question, not \"\""},
 	    {"{\"kind\":\"MapResponse\",\"uid\":\"12\",\"requests\":[]}",
 	     "stdout: a line whose kind is not PredicateResponse: "
