@@ -19,6 +19,7 @@
 #define _cleanup_(f)	    __attribute__((cleanup(f)))
 #define _printf_(fmt, args) __attribute__((format(printf, fmt, args)))
 #define _unused_	    __attribute__((unused))
+#define _inline_	    static inline __attribute__((always_inline))
 #define ARRAY_SIZE(a)	    (sizeof(a) / sizeof(*(a)))
 #define MIN(a, b)	    ((a) < (b) ? (a) : (b))
 #define MAX(a, b)	    ((a) > (b) ? (a) : (b))
@@ -54,17 +55,21 @@ static inline bool span_eq(struct span a, struct span b)
 		return false;
 	if (a.len < 8 || a.len > 32)
 		return !a.len || memcmp(a.at, b.at, a.len) == 0;
-	size_t middle = a.len < 16 ? 0 : 8, last = a.len - 8;
 	uint64_t x[4], y[4];
+	size_t last = a.len - 8;
 	memcpy(&x[0], a.at, 8);
 	memcpy(&y[0], b.at, 8);
-	memcpy(&x[1], a.at + middle, 8);
-	memcpy(&y[1], b.at + middle, 8);
-	memcpy(&x[2], a.at + last - middle, 8);
-	memcpy(&y[2], b.at + last - middle, 8);
-	memcpy(&x[3], a.at + last, 8);
-	memcpy(&y[3], b.at + last, 8);
-	return ((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3])) == 0;
+	memcpy(&x[1], a.at + last, 8);
+	memcpy(&y[1], b.at + last, 8);
+	if ((x[0] ^ y[0]) | (x[1] ^ y[1]))
+		return false;
+	if (a.len <= 16)
+		return true;
+	memcpy(&x[2], a.at + 8, 8);
+	memcpy(&y[2], b.at + 8, 8);
+	memcpy(&x[3], a.at + last - 8, 8);
+	memcpy(&y[3], b.at + last - 8, 8);
+	return ((x[2] ^ y[2]) | (x[3] ^ y[3])) == 0;
 }
 static inline bool span_is(struct span a, const char *text)
 {

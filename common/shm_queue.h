@@ -24,7 +24,7 @@
 
 #define SHM_QUEUE_FILE	    "queue.shm"
 #define SHM_QUEUE_MAGIC	    UINT64_C(0x3155455545554352)
-#define SHM_QUEUE_VERSION   4
+#define SHM_QUEUE_VERSION   5
 #define SHM_BLOCK	    65536u
 #define SHM_BLOCKS_MAX	    32768u /* 2 GiB */
 #define SHM_CONTROLLERS_MAX 64u
@@ -424,7 +424,8 @@ uint64_t shm_queue_layout_hash(void);
 struct region_spec shm_queue_spec(void);
 /* XXH3 of the bytes, 64 bits. */
 uint64_t shm_hash(uint64_t seed, struct span bytes);
-/* Of a key of the controller with that name: shm_hash of one after the other, each the seed of the next. */
+/* Of a key of the controller with that name: shm_hash of the namespace, whose seed is that of the controller, and of the name,
+ * exclusive or: neither has to wait for the other. */
 uint64_t shm_key_hash(uint64_t seed, struct span controller, struct span namespace, struct span name);
 /* Bytes of a cell in blocks of this kind; 0 for kinds that hold no texts. */
 uint32_t shm_text_size(uint8_t block);

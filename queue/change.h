@@ -67,31 +67,9 @@ static inline struct shm_pending pending_merge(struct shm_pending p, const struc
 	return p;
 }
 
-/* Counts an add of a pending key that changes nothing else: one store. False: its priority or a count must be written down. */
-static inline bool pending_merge_in_place(struct workqueue *wq, uint32_t slot, const struct wire_add_key *key)
-{
-	const struct shm_slot *s = store_slot(wq->store, slot);
-	struct shm_pending p = shm_pending_of(s->word);
-	if (key->priority > s->priority || p.count == 0 || p.count == UINT16_MAX || p.uncounted == UINT8_MAX)
-		return false;
-	p = pending_merge(p, key);
-	p.uncounted++;
-	wq->controllers[s->controller].uncounted_merges++;
-	store_word(wq->store, slot, p);
-	return true;
-}
-
-/* Does the key itself name the object that caused the add well enough? Initial lists and sweeps cause a key per object. */
+/* Does the key itself name the object that caused the add? Of initial lists and sweeps, which cause a key per object, it does well enough. */
 static inline bool cause_is_own(const struct wire_add_key *key)
 {
 	return !key->cause_kind.len || key->cause == WIRE_CAUSE_INITIAL || key->cause == WIRE_CAUSE_RESYNC ||
-	       key->cause == WIRE_CAUSE_SWEEP ||
-	       (span_eq(key->cause_namespace, key->namespace) && span_eq(key->cause_name, key->name));
+	       key->cause == WIRE_CAUSE_SWEEP;
 }
-
-/* plain.c: what happens to most keys, without images. They decline (0, false) when it is more than that: then the
- * transition is made as every other. */
-int plain_grant(struct workqueue *wq, uint32_t slot, const struct workqueue_holder *holder, int64_t now,
-		struct workqueue_grant *ret);
-bool plain_merge(struct workqueue *wq, uint32_t slot, const struct wire_add_key *key);
-bool plain_done(struct workqueue *wq, const struct wire_done *done, int64_t now, struct workqueue_end *ret);

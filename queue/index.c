@@ -1,8 +1,8 @@
-#include "index.h"
+#include "index_find.h"
 
 void index_init(struct index *x, struct store *st)
 {
-	*x = (struct index){.store = st, .last_namespace = INDEX_NONE};
+	*x = (struct index){.store = st, .seed = store_header(st)->hash_seed};
 	uint64_t bytes = MIN(MAX(st->limit, st->allocated), (uint64_t)SHM_BLOCKS_MAX * SHM_BLOCK);
 	uint32_t slots = (uint32_t)(bytes / sizeof(struct shm_slot));
 	table_init(&x->by_key, slots, store_slots(st));
@@ -15,6 +15,8 @@ void index_init(struct index *x, struct store *st)
 		timers_init(&x->heaps[i], slots);
 	for (size_t i = 0; i < INDEX_IDLE; i++)
 		x->idle[i] = INDEX_NONE;
+	for (size_t i = 0; i < INDEX_RECENT; i++)
+		x->recent[i] = INDEX_NONE;
 	index_ready_clear(x);
 }
 
@@ -31,63 +33,30 @@ void index_done(struct index *x)
 
 void index_controller(struct index *x, uint16_t controller, struct span name)
 {
-	x->controllers[controller] = shm_hash(store_header(x->store)->hash_seed, name);
+	x->controllers[controller] = hash_inline(x->seed, name);
 }
 
 /* ---- keys ---- */
 
-struct index_key index_key(const struct index *x, uint16_t controller, struct span namespace,
-			   struct span name)
-{
-	struct index_key key = {
-	    .namespace = namespace, .name = name, .controller = controller, .number = INDEX_NONE};
-	key.namespace_hash = shm_hash(x->controllers[controller], namespace);
-	key.hash = shm_hash(key.namespace_hash, name);
-	return key;
-}
-
 uint64_t index_hash_of(const struct index *x, const struct shm_slot *s)
 {
-	return shm_hash(x->namespaces[s->namespace_number].hash, store_name(x->store, s));
+	return x->namespaces[s->namespace_number].hash ^ hash_inline(x->seed, store_name(x->store, s));
 }
 
 /* ---- namespaces ---- */
 
-struct wanted {
-	const struct index *x;
-	const struct index_key *key;
-};
-
-static inline bool is_namespace(const void *ctx, uint32_t number)
+static size_t recent(uint64_t namespace_hash)
 {
-	const struct wanted *w = ctx;
-	const struct index_namespace *n = &w->x->namespaces[number];
-	return n->hash == w->key->namespace_hash && n->controller == w->key->controller &&
-	       span_eq(store_namespace(w->x->store, number), w->key->namespace);
+	return namespace_hash % INDEX_RECENT;
 }
 
-static uint32_t find_namespace(const struct index *x, const struct index_key *key)
+uint32_t index_namespace_find(const struct index *x, const struct index_key *key)
 {
-	const struct wanted w = {x, key};
-	uint32_t number = x->last_namespace;
-	if (number == INDEX_NONE || !is_namespace(&w, number))
-		number = table_find(&x->by_namespace, index_tag(key->namespace_hash), is_namespace, &w);
+	struct index_wanted w = {.x = x, .key = key};
+	uint32_t number = x->recent[recent(key->namespace_hash)];
+	if (number == INDEX_NONE || !index_is_namespace(&w, number))
+		number = table_find(&x->by_namespace, index_tag(key->namespace_hash), index_is_namespace, &w);
 	return number;
-}
-
-static inline bool has_key(const void *ctx, uint32_t slot)
-{
-	const struct wanted *w = ctx;
-	const struct shm_slot *s = store_slot(w->x->store, slot);
-	return s->namespace_number == w->key->number && span_eq(store_name(w->x->store, s), w->key->name);
-}
-
-uint32_t index_find(const struct index *x, struct index_key *key)
-{
-	key->number = find_namespace(x, key);
-	if (key->number == INDEX_NONE)
-		return INDEX_NONE;
-	return table_find(&x->by_key, index_tag(key->hash), has_key, &(struct wanted){x, key});
 }
 
 static int namespace_new(struct index *x, const struct index_key *key, uint32_t *ret)
@@ -116,19 +85,6 @@ void index_namespace_found(struct index *x, uint64_t hash, uint16_t controller, 
 	table_insert(&x->by_namespace, index_tag(hash), number);
 }
 
-bool index_namespace_is_there(const struct index *x, const struct index_key *key)
-{
-	return table_find(&x->by_namespace, index_tag(key->namespace_hash), is_namespace,
-			  &(struct wanted){x, key}) != INDEX_NONE;
-}
-
-void index_ahead(struct index *x, struct big *b, size_t used)
-{
-	char *next = big_ahead(b, used);
-	if (next && x->store->touch)
-		x->store->touch(x->store->grow_ctx, next, BIG_STEP);
-}
-
 static int more_room(struct index *x, uint32_t slot)
 {
 	if (big_grow(&x->links_memory, (slot + 1ul) * sizeof(*x->links)) < 0)
@@ -154,15 +110,19 @@ int index_expect(struct index *x)
 int index_namespace(struct index *x, const struct index_key *key, uint32_t *ret)
 {
 	*ret = key->number;
-	return *ret == INDEX_NONE ? namespace_new(x, key, ret) : 0;
+	int rc = *ret == INDEX_NONE ? namespace_new(x, key, ret) : 0;
+	if (rc == 0)
+		x->recent[recent(key->namespace_hash)] = *ret;
+	return rc;
 }
 
 static void namespace_forget(struct index *x, uint32_t number)
 {
 	table_remove(&x->by_namespace, index_tag(x->namespaces[number].hash), number);
 	store_namespace_drop(x->store, number);
-	if (x->last_namespace == number)
-		x->last_namespace = INDEX_NONE;
+	uint32_t *place = &x->recent[recent(x->namespaces[number].hash)];
+	if (*place == number)
+		*place = INDEX_NONE;
 }
 
 /* A namespace whose last key goes often gets the next one soon: the last ones of these are kept. */

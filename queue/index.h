@@ -13,7 +13,7 @@
  * band its namespaces take turns, and in a namespace it is first in, first out. No key moves, and none waits more than
  * 3 * INDEX_AGING behind keys of higher bands that became ready after it, and the turn of each namespace once for
  * each key of its own that is before it. */
-enum { INDEX_BANDS = 4, INDEX_IDLE = 64 };
+enum { INDEX_BANDS = 4, INDEX_IDLE = 64, INDEX_RECENT = 64 };
 #define INDEX_AGING (30 * NS_PER_S)
 static inline unsigned index_band(int32_t priority) /* 0: above 0; 1: 0; 2: -1 to -99; 3: -100 and below */
 {
@@ -76,6 +76,7 @@ struct index_key {
 
 struct index {
 	struct store *store;
+	uint64_t seed; /* of the names' hashes */
 	struct table by_key, by_namespace;
 	uint32_t keys;
 	struct big links_memory, namespaces_memory;
@@ -84,8 +85,8 @@ struct index {
 	struct index_heap heaps[INDEX_TIMED_COUNT];
 	uint32_t idle[INDEX_IDLE]; /* namespaces without a key, in turn; INDEX_NONE */
 	uint32_t next_idle;
-	uint32_t room;				   /* slots below it have links and heap entries */
-	uint32_t last_namespace;		   /* that was looked up; INDEX_NONE */
+	uint32_t room;		       /* slots below it have links and heap entries */
+	uint32_t recent[INDEX_RECENT]; /* namespaces that got a key, by their hashes; INDEX_NONE */
 	uint64_t controllers[SHM_CONTROLLERS_MAX]; /* hashes of their names: the seeds of their namespaces */
 	struct index_ready ready[SHM_CONTROLLERS_MAX];
 };
@@ -93,30 +94,32 @@ struct index {
 void index_init(struct index *x, struct store *st);
 void index_done(struct index *x);
 /* Asks for the next step of one of its arrays to be touched, once it is time. */
-void index_ahead(struct index *x, struct big *b, size_t used);
+static inline void index_ahead(struct index *x, struct big *b, size_t used)
+{
+	char *next = big_ahead(b, used);
+	if (next && x->store->touch)
+		x->store->touch(x->store->grow_ctx, next, BIG_STEP);
+}
 /* A row has this name now. */
 void index_controller(struct index *x, uint16_t controller, struct span name);
 
-/* ---- keys ---- */
+/* ---- keys (and index_find.h) ---- */
 
-struct index_key index_key(const struct index *x, uint16_t controller, struct span namespace,
-			   struct span name);
 uint64_t index_hash_of(const struct index *x, const struct shm_slot *s);
 static inline uint32_t index_tag(uint64_t hash)
 {
 	return (uint32_t)(hash >> 32);
 }
-uint32_t index_find(const struct index *x, struct index_key *key); /* or INDEX_NONE */
 static inline __attribute__((always_inline)) void index_prefetch(const struct index *x, uint64_t hash)
 {
 	table_prefetch(&x->by_key, index_tag(hash));
 }
+uint32_t index_namespace_find(const struct index *x, const struct index_key *key); /* or INDEX_NONE */
 /* After index_find: the number of the key's namespace, which may be made now, with no key yet. -ENOSPC. */
 int index_namespace(struct index *x, const struct index_key *key, uint32_t *ret);
 void index_namespace_drop(struct index *x, uint32_t number); /* if it has no key */
 /* At a start: a namespace cell that a key names; its memory and its place in the table are reserved. */
 void index_namespace_found(struct index *x, uint64_t hash, uint16_t controller, uint32_t number);
-bool index_namespace_is_there(const struct index *x, const struct index_key *key);
 /* At a start: memory for all slots that are not free. -ENOSPC. */
 int index_expect(struct index *x);
 /* A slot for this key: index_insert cannot fail after it. -ENOSPC. */

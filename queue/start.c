@@ -1,6 +1,7 @@
 /* The indexes over the slots that are there: once, at a start. A million keys are ready in some tens of milliseconds, so the slots
  * are read once, and only memory that stays is filled. */
 #include "change.h"
+#include "index_find.h"
 
 /* So many keys are put into the table at once: between two of them, slots that are read would turn its lines out of the caches. */
 enum { FOUND = 16384 };
@@ -42,7 +43,7 @@ static int find_namespace(struct workqueue *wq, const struct shm_slot *s, struct
 	struct index_key key = index_key(x, s->controller, text, span_of(""));
 	if (table_reserve(&x->by_namespace, index_tag(key.namespace_hash)) < 0)
 		return err_set(err, -EBADMSG, "too many namespaces meet in one place");
-	if (index_namespace_is_there(x, &key))
+	if (index_namespace_find(x, &key) != INDEX_NONE)
 		return err_set(err, -EBADMSG, "the namespace " SPAN_FMT " is in two cells", SPAN_ARG(text));
 	index_namespace_found(x, key.namespace_hash, s->controller, s->namespace_number);
 	n->keys = 1;

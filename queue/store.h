@@ -184,10 +184,9 @@ static inline void store_publish(struct shm_slot *s, struct shm_pending pending)
 	atomic_store_explicit(&s->word, shm_pending_word(pending), memory_order_release);
 }
 /* A merge: state and all that is not in the word stay. */
-static inline void store_word(struct store *st, uint32_t slot, struct shm_pending pending)
+static inline void store_word(struct shm_slot *s, uint64_t word)
 {
-	atomic_store_explicit(&store_slot_at(st, slot)->word, shm_pending_word(pending),
-			      memory_order_release);
+	atomic_store_explicit(&s->word, word, memory_order_release);
 }
 
 /* ---- transitions ---- */

@@ -68,7 +68,7 @@ static void place(struct table_line *lines, uint32_t tag, uint32_t number)
 	lines[at].number[i] = number;
 }
 
-static void put(struct table *t, uint32_t segment, uint32_t tag, uint32_t number)
+static void enter(struct table *t, uint32_t segment, uint32_t tag, uint32_t number)
 {
 	struct table_line *lines = table_lines(t, segment);
 	uint16_t len = t->segments[segment].len++;
@@ -110,7 +110,7 @@ static int split(struct table *t, uint32_t segment)
 	for (uint32_t l = 0; l < TABLE_LINES; l++)
 		for (uint32_t i = 0; i < TABLE_LINE && old[l].number[i]; i++) {
 			uint32_t tag = some = old[l].tag[i];
-			put(t, tag & bit ? fresh : segment, tag, old[l].number[i]);
+			enter(t, tag & bit ? fresh : segment, tag, old[l].number[i]);
 		}
 	free(old);
 	uint32_t shared = (uint32_t)((uint64_t)some >> (33 - s->depth)); /* the bits before `bit` */
@@ -134,7 +134,7 @@ int table_reserve(struct table *t, uint32_t tag)
 
 void table_insert(struct table *t, uint32_t tag, uint32_t number)
 {
-	put(t, table_segment_of(t, tag), tag, number + 1);
+	enter(t, table_segment_of(t, tag), tag, number + 1);
 	t->len++;
 }
 

@@ -111,7 +111,7 @@ static inline unsigned table_empty(const struct table_line *line)
 
 /* The number with this tag for which is(ctx, number); or TABLE_NONE. */
 static inline __attribute__((always_inline)) uint32_t
-table_find(const struct table *t, uint32_t tag, bool (*is)(const void *ctx, uint32_t number), const void *ctx)
+table_find(const struct table *t, uint32_t tag, bool (*is)(void *ctx, uint32_t number), void *ctx)
 {
 	const struct table_line *lines = table_lines(t, table_segment_of(t, tag));
 	for (uint32_t at = table_home(tag);; at = at + 1 == TABLE_LINES ? 0 : at + 1) {

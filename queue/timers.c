@@ -22,7 +22,7 @@ uint32_t timers_room(const struct index_heap *h)
 	return (uint32_t)(h->memory.usable / sizeof(*h->at)) - BEFORE;
 }
 
-static void put(struct index *x, struct index_heap *h, uint32_t i, struct index_timer t)
+static void set(struct index *x, struct index_heap *h, uint32_t i, struct index_timer t)
 {
 	h->at[i] = t;
 	x->links[t.slot].timer = i;
@@ -31,10 +31,10 @@ static void put(struct index *x, struct index_heap *h, uint32_t i, struct index_
 static void up(struct index *x, struct index_heap *h, uint32_t i, struct index_timer t)
 {
 	while (i > 0 && t.at < h->at[(i - 1) / 4].at) {
-		put(x, h, i, h->at[(i - 1) / 4]);
+		set(x, h, i, h->at[(i - 1) / 4]);
 		i = (i - 1) / 4;
 	}
-	put(x, h, i, t);
+	set(x, h, i, t);
 }
 
 static void down(struct index *x, struct index_heap *h, uint32_t i, struct index_timer t)
@@ -48,10 +48,10 @@ static void down(struct index *x, struct index_heap *h, uint32_t i, struct index
 				least = c;
 		if (t.at <= h->at[least].at)
 			break;
-		put(x, h, i, h->at[least]);
+		set(x, h, i, h->at[least]);
 		i = least;
 	}
-	put(x, h, i, t);
+	set(x, h, i, t);
 }
 
 void index_timer_add(struct index *x, enum index_timed what, uint32_t slot, int64_t at)

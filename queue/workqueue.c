@@ -1,5 +1,7 @@
 #include "hold.h"
+#include "index_find.h"
 #include "later.h"
+#include "plain.h"
 #include "program.h"
 #include "text.h"
 
@@ -15,9 +17,9 @@ enum { CAUSE_MOST = 253 + 1 + NAMESPACE_MAX_LEN + 1 + NAME_MAX_LEN };
 /* "kind\0namespace\0name" of the object, unless the key itself names it well enough. */
 static struct span cause_object(const struct wire_add_key *key, char room[CAUSE_MOST])
 {
+	size_t n = 0;
 	if (cause_is_own(key))
 		return (struct span){0};
-	size_t n = 0;
 	const struct span parts[] = {key->cause_kind, key->cause_namespace, key->cause_name};
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
 		if (parts[i].len)
@@ -96,12 +98,18 @@ static int take_cells(struct workqueue *wq, const struct index_key *key, struct 
 	return 0;
 }
 
+static void say_added(struct store *st, struct shm_history h, struct span object)
+{
+	char text[CAUSE_MOST];
+	for (size_t i = 0; i < object.len; i++)
+		text[i] = object.at[i] ? object.at[i] : ' '; /* as change_say does */
+	store_history(st, &h, (struct span){text, object.len});
+}
+
 static int add_new(struct workqueue *wq, const struct index_key *at, const struct wire_add_key *key,
-		   int64_t now, enum shm_state *ret_state)
+		   struct span object, int64_t now, enum shm_state *ret_state)
 {
 	struct store *st = wq->store;
-	char room[CAUSE_MOST];
-	struct span object = cause_object(key, room);
 	struct cells cells;
 	uint32_t namespace;
 	int rc = store_has_room(st) ? index_namespace(&wq->index, at, &namespace) : -ENOSPC;
@@ -132,7 +140,14 @@ static int add_new(struct workqueue *wq, const struct index_key *at, const struc
 	store_publish(s, p);
 	index_insert(&wq->index, at->hash, cells.slot, namespace);
 	wq->controllers[at->controller].uncounted_adds++;
-	change_index(wq, cells.slot);
+	if (p.state == SHM_STATE_READY)
+		index_ready_add(&wq->index, cells.slot, namespace, index_band(s->priority));
+	else
+		change_index(wq, cells.slot);
+	if (index_ready_len(&wq->index, at->controller) == 1) {
+		wq->ahead = cells.slot; /* its grant wants the hash */
+		wq->ahead_hash = at->hash;
+	}
 	const struct shm_history h = {
 	    .at = now,
 	    .key_hash = at->hash,
@@ -142,15 +157,10 @@ static int add_new(struct workqueue *wq, const struct index_key *at, const struc
 	    .to = p.state,
 	    .ends = cause_of(key),
 	};
-	if (object.len) {
-		struct shm_history with = h;
-		for (size_t i = 0; i < object.len; i++)
-			if (!room[i])
-				room[i] = ' '; /* as change_say does */
-		store_history(st, &with, object);
-	} else {
+	if (object.len)
+		say_added(st, h, object);
+	else
 		store_history_plain(st, h);
-	}
 	*ret_state = p.state;
 	return 0;
 }
@@ -168,12 +178,12 @@ static bool same_object(const struct workqueue *wq, const struct shm_slot *s, st
 static bool merge_in_place(struct workqueue *wq, uint32_t slot, const struct wire_add_key *key,
 			   enum state_event event, struct span object)
 {
-	const struct shm_slot *s = store_slot(wq->store, slot);
+	struct shm_slot *s = store_slot_at(wq->store, slot);
 	enum shm_state state = shm_pending_of(s->word).state;
 	return state_next(state, event) == state && (!key->delay_ms || later_is_now(state)) &&
 	       !(says_changed(key) && s->record) && same_object(wq, s, object) && !hold_may_be_own(s) &&
 	       !(key->cause == WIRE_CAUSE_OPERATOR && s->wait != SHM_WAIT_NONE) &&
-	       pending_merge_in_place(wq, slot, key);
+	       pending_merge_in_place(wq, s, key);
 }
 
 /* A raise puts the key at the end of its new band, unless it is served sooner where it is. */
@@ -238,31 +248,44 @@ static void merge(struct workqueue *wq, uint32_t slot, const struct wire_add_key
 	change_commit(wq, &ch);
 }
 
-static int add(struct workqueue *wq, struct index_key *at, const struct wire_add_key *key, int64_t now,
-	       enum shm_state *ret_state)
+/* An add that is more than what add() does itself. slot: INDEX_NONE where the key is not there. */
+static int add_caused(struct workqueue *wq, const struct index_key *at, uint32_t slot,
+		      const struct wire_add_key *key, int64_t now, enum shm_state *ret_state)
 {
-	uint32_t slot = index_find(&wq->index, at);
-	if (key->timer == WIRE_TIMER_CANCEL) {
-		if (slot != INDEX_NONE)
-			later_cancel(wq, slot, now);
-		slot = index_find(&wq->index, at);
-		*ret_state = slot == INDEX_NONE ? SHM_STATE_NONE : store_slot(wq->store, slot)->state;
-		return 0;
-	}
-	wq->index.last_namespace = at->number;
-	if (slot == INDEX_NONE)
-		return add_new(wq, at, key, now, ret_state);
-	if (!wq->never_plain && plain_merge(wq, slot, key)) {
-		*ret_state = SHM_STATE_READY;
-		return 0;
-	}
 	char room[CAUSE_MOST];
 	struct span object = cause_object(key, room);
+	if (slot == INDEX_NONE)
+		return add_new(wq, at, key, object, now, ret_state);
 	const struct shm_slot *s = store_slot(wq->store, slot);
 	enum state_event event = add_event(s->pending, key);
 	if (!hold_shows_own(wq, s, key) && !merge_in_place(wq, slot, key, event, object))
 		merge(wq, slot, key, event, object, now);
-	*ret_state = store_slot(wq->store, slot)->state;
+	*ret_state = s->state;
+	return 0;
+}
+
+static int cancel(struct workqueue *wq, const struct index_key *at, int64_t now, enum shm_state *ret_state)
+{
+	uint32_t slot = workqueue_slot(wq, at->controller, at->namespace, at->name);
+	if (slot != INDEX_NONE)
+		later_cancel(wq, slot, now);
+	slot = workqueue_slot(wq, at->controller, at->namespace, at->name);
+	*ret_state = slot == INDEX_NONE ? SHM_STATE_NONE : store_slot(wq->store, slot)->state;
+	return 0;
+}
+
+_inline_ int add(struct workqueue *wq, struct index_key *at, const struct wire_add_key *key, int64_t now,
+		 enum shm_state *ret_state)
+{
+	if (key->timer == WIRE_TIMER_CANCEL)
+		return cancel(wq, at, now, ret_state);
+	struct shm_slot *s;
+	uint32_t slot = index_find(&wq->index, at, &s);
+	if (slot == INDEX_NONE && cause_is_own(key))
+		return add_new(wq, at, key, (struct span){0}, now, ret_state);
+	if (slot == INDEX_NONE || wq->never_plain || !plain_merge(wq, s, key))
+		return add_caused(wq, at, slot, key, now, ret_state);
+	*ret_state = SHM_STATE_READY;
 	return 0;
 }
 
@@ -270,7 +293,6 @@ int workqueue_add(struct workqueue *wq, uint16_t controller, const struct wire_a
 		  enum shm_state *ret_state)
 {
 	struct index_key at = index_key(&wq->index, controller, key->namespace, key->name);
-	index_prefetch(&wq->index, at.hash);
 	return add(wq, &at, key, now, ret_state);
 }
 
@@ -297,11 +319,11 @@ size_t workqueue_add_batch(struct workqueue *wq, uint16_t controller, const stru
 	return n;
 }
 
-uint32_t workqueue_slot(const struct workqueue *wq, uint16_t controller, struct span namespace,
-			struct span name)
+uint32_t workqueue_slot(const struct workqueue *wq, uint16_t controller, struct span namespace, struct span name)
 {
 	struct index_key at = index_key(&wq->index, controller, namespace, name);
-	return index_find(&wq->index, &at);
+	struct shm_slot *s;
+	return index_find(&wq->index, &at, &s);
 }
 
 /* ---- grant ---- */

@@ -121,6 +121,15 @@ static int put_key(struct watcher *w, const struct outbox_key *k, bool must, str
 	return rc;
 }
 
+void sub_cause(const struct sub *s, struct span namespace, struct span name, struct outbox_key *ret)
+{
+	if (s->mapping.type == MAP_SELF)
+		return;
+	ret->cause_kind = span_of(s->cause_kind);
+	ret->cause_namespace = namespace;
+	ret->cause_name = name;
+}
+
 int sub_put_keys(struct sub *s, const struct change *c, const struct keys *keys, size_t from_after,
 		 struct question *hold)
 {
@@ -135,11 +144,9 @@ int sub_put_keys(struct sub *s, const struct change *c, const struct keys *keys,
 			       .cause = !c->after   ? WIRE_CAUSE_DELETED
 					: c->before ? WIRE_CAUSE_UPDATED
 						    : WIRE_CAUSE_CREATED,
-			       .cause_kind = span_of(s->cause_kind),
-			       .cause_namespace = o->namespace,
-			       .cause_name = o->name,
 			       .events = &c->event,
 			       .n_events = c->event.resource_version != 0};
+	sub_cause(s, o->namespace, o->name, &k);
 	if (hold)
 		hold->held = xcalloc(keys->count + 1, sizeof *hold->held);
 	for (size_t i = 0; i < keys->count; i++) {

@@ -195,11 +195,8 @@ static void put_low(struct sub *s, const struct question *q, const struct object
 			       .cause = !sweep		 ? WIRE_CAUSE_RESYNC
 					: c->sweep.cause ? c->sweep.cause
 							 : WIRE_CAUSE_SWEEP};
-	if (!sweep) {
-		k.cause_kind = span_of(s->cause_kind);
-		k.cause_namespace = o->namespace;
-		k.cause_name = o->name;
-	}
+	if (!sweep)
+		sub_cause(s, o->namespace, o->name, &k);
 	for (size_t i = 0; i < keys->count; i++) {
 		keys_get(keys, i, &k.namespace, &k.name);
 		if (outbox_put(c->watcher->outbox, &k, false) < 0 && sweep)

@@ -26,8 +26,8 @@ struct outbox_key {
 	bool primary_changed;
 	bool
 	    paced; /* one of very many of its event: it waits apart from the others, until outbox_take_paced */
-	uint32_t cause; /* enum wire_cause */
-	struct span cause_kind, cause_namespace, cause_name;
+	uint32_t cause;					     /* enum wire_cause */
+	struct span cause_kind, cause_namespace, cause_name; /* empty: the key's own object */
 	/* The events that it is there for. None: not known, or too many. */
 	const struct cache_event *events;
 	size_t n_events;

@@ -71,12 +71,8 @@ static int take(struct watcher *w, struct controller *c)
 	int rc = sub_keys_of_cached(s, &v, QUESTION_RESYNC, &w->keys);
 	if (rc <= 0)
 		return rc;
-	struct outbox_key k = {.controller = c->index,
-			       .priority = PRIORITY_LOW,
-			       .cause = WIRE_CAUSE_RESYNC,
-			       .cause_kind = span_of(s->cause_kind),
-			       .cause_namespace = v.namespace,
-			       .cause_name = v.name};
+	struct outbox_key k = {.controller = c->index, .priority = PRIORITY_LOW, .cause = WIRE_CAUSE_RESYNC};
+	sub_cause(s, v.namespace, v.name, &k);
 	for (size_t i = 0; i < w->keys.count; i++) {
 		keys_get(&w->keys, i, &k.namespace, &k.name);
 		(void)outbox_put(w->outbox, &k,

@@ -229,6 +229,8 @@ void sub_keys(struct sub *s, const struct object *o, struct keys *out);
 bool sub_scope_is_known(const struct sub *s);
 /* One event, very many keys: they enter at low priority, so many a second, and somebody should know why. */
 bool sub_is_storm(struct sub *s, const struct object *o, const struct keys *keys);
+/* Names the object as what caused a key of the sub, unless it is the key's own. */
+void sub_cause(const struct sub *s, struct span namespace, struct span name, struct outbox_key *ret);
 /* Those of old and new object, whatever predicates say. hold: not sent yet, but held for this question; NULL: sent. -EAGAIN. */
 int sub_put_change(struct sub *s, const struct change *c, struct question *hold);
 /* These keys, of which those from from_after on are of the old object alone. */

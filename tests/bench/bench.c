@@ -144,31 +144,6 @@ void bench_queue_rules(struct bench_queue *q, uint16_t controller)
 	workqueue_configure(&q->wq, controller, &rules);
 }
 
-void bench_queue_add(struct bench_queue *q, uint16_t controller, const struct wire_add_key *key, int64_t now)
-{
-	enum shm_state state;
-	int rc = workqueue_add(&q->wq, controller, key, now, &state);
-	if (rc < 0)
-		bench_fail("add of " SPAN_FMT ": %s", SPAN_ARG(key->name), strerror(-rc));
-}
-
-void bench_queue_grant(struct bench_queue *q, struct workqueue_grant *ret, int64_t now)
-{
-	static const struct workqueue_holder holder = {100, 101, 7, 8};
-	if (workqueue_grant(&q->wq, q->controller, &holder, now, ret) != 1)
-		bench_fail("nothing was granted, but a key is ready");
-}
-
-void bench_queue_done(struct bench_queue *q, const struct workqueue_grant *g, struct wire_done done,
-		      int64_t now)
-{
-	struct workqueue_end end;
-	done.slot = g->slot;
-	done.generation = g->generation;
-	if (workqueue_done(&q->wq, &done, now, &end) < 0)
-		bench_fail("a result was refused");
-}
-
 static void lease_over(void *ctx _unused_, uint32_t slot)
 {
 	bench_fail("the lease of slot %u is over: the machine is too slow for this size", slot);

@@ -51,13 +51,8 @@ static inline struct wire_add_key bench_add_key(const struct bench_keys *k, uint
 {
 	const char *at = k->at[i];
 	struct span namespace = {at, BENCH_NAMESPACE}, name = {at + BENCH_NAMESPACE + 1, BENCH_NAME};
-	return (struct wire_add_key){.namespace = namespace,
-				     .name = name,
-				     .primary_changed = true,
-				     .cause = WIRE_CAUSE_CREATED,
-				     .cause_kind = {"ConfigMap.v1", 12},
-				     .cause_namespace = namespace,
-				     .cause_name = name};
+	return (struct wire_add_key){
+	    .namespace = namespace, .name = name, .primary_changed = true, .cause = WIRE_CAUSE_CREATED};
 }
 static inline bool bench_is_key(const struct bench_keys *k, uint32_t i, struct span namespace,
 				struct span name)
@@ -80,11 +75,31 @@ struct bench_queue {
 void bench_queue_open(struct bench_queue *q, const char *dir, bool must_be_there);
 void bench_queue_remove(struct bench_queue *q, const char *dir);    /* the file, too */
 void bench_queue_rules(struct bench_queue *q, uint16_t controller); /* the defaults of a controller's file */
-void bench_queue_add(struct bench_queue *q, uint16_t controller, const struct wire_add_key *key, int64_t now);
-/* What one process of a controller does with one key; grant ends the program when there is none. */
-void bench_queue_grant(struct bench_queue *q, struct workqueue_grant *ret, int64_t now);
-void bench_queue_done(struct bench_queue *q, const struct workqueue_grant *g, struct wire_done done,
-		      int64_t now);
+static inline void bench_queue_add(struct bench_queue *q, uint16_t controller, const struct wire_add_key *key,
+				   int64_t now)
+{
+	enum shm_state state;
+	int rc = workqueue_add(&q->wq, controller, key, now, &state);
+	if (rc < 0)
+		bench_fail("add of " SPAN_FMT ": %s", SPAN_ARG(key->name), strerror(-rc));
+}
+/* What one process of a controller does with one key; grant ends the program when there is none, done writes slot and
+ * generation into *done. */
+static inline void bench_queue_grant(struct bench_queue *q, struct workqueue_grant *ret, int64_t now)
+{
+	static const struct workqueue_holder holder = {100, 101, 7, 8};
+	if (workqueue_grant(&q->wq, q->controller, &holder, now, ret) != 1)
+		bench_fail("nothing was granted, but a key is ready");
+}
+static inline void bench_queue_done(struct bench_queue *q, const struct workqueue_grant *g,
+				    struct wire_done *done, int64_t now)
+{
+	struct workqueue_end end;
+	done->slot = g->slot;
+	done->generation = g->generation;
+	if (workqueue_done(&q->wq, done, now, &end) < 0)
+		bench_fail("a result was refused");
+}
 #define BENCH_OK ((struct wire_done){.outcome = WIRE_OUTCOME_OK, .requeue_after_ms = -1, .duration_us = 1000})
 /* What the broker's loop does beside the requests. */
 void bench_queue_tick(struct bench_queue *q, int64_t now);

@@ -36,7 +36,7 @@ static void fill(struct bench_queue *q, const struct bench_keys *others, const c
 			bench_queue_grant(q, &g, now);
 		done.requeue_after_ms = 3600000 + (int64_t)(i * UINT64_C(7919) % 1000000) * 3;
 		if (waiting)
-			bench_queue_done(q, &g, done, now);
+			bench_queue_done(q, &g, &done, now);
 	}
 }
 
@@ -57,6 +57,7 @@ int main(int argc, char **argv)
 	struct bench_queue q;
 	bench_queue_open(&q, argv[3], false);
 	fill(&q, &others, argv[1]);
+	struct wire_done ok = BENCH_OK;
 	static struct workqueue_grant grants[HOT];
 	static int64_t add[PASSES], grant[PASSES], done[PASSES], cycle[PASSES];
 	for (int pass = -1; pass < PASSES;) {
@@ -75,7 +76,7 @@ int main(int argc, char **argv)
 		}
 		int64_t granted = bench_thread_cpu();
 		for (uint32_t i = 0; i < HOT; i++)
-			bench_queue_done(&q, &grants[i], BENCH_OK, now);
+			bench_queue_done(&q, &grants[i], &ok, now);
 		int64_t end = bench_thread_cpu();
 		if (pass < 0) { /* warms up */
 			pass += history_is_full(&q);

@@ -92,7 +92,7 @@ check "a changed file ends it" within 20 is '.controllers[0].scale' null
 check "and its own numbers count" within 20 is '.controllers[0].workers | [.least, .most, .connected] | tostring' "[1,2,2]"
 
 # ---- the ways to end while one sleeps ----
-check "one sleeps" within 20 asleep_are 1
+check "one sleeps" within 60 asleep_are 1
 check "a reload does not wake it" programs_are 1
 kill $UP
 check "up ends" within 20 gone $UP

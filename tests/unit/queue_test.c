@@ -237,6 +237,38 @@ Test(queue, causes_are_merged_and_the_first_and_last_kept)
 	cr_assert(memcmp(g.causes[1].object.at, "Secret.v1\0shop\0tls2", g.causes[1].object.len) == 0);
 }
 
+/* A Deployment of a Website has its name, as often as not. */
+Test(queue, a_cause_that_has_the_keys_own_name_keeps_its_kind)
+{
+	struct wire_add_key key = lib_key("a", 0);
+	key.cause_kind = span_of("Deployment.apps/v1");
+	key.cause_namespace = key.namespace;
+	key.cause_name = key.name;
+	lib_add_key(&l, key);
+	struct workqueue_grant g = lib_get(&l, "a");
+	cr_assert(g.n_causes == 1 && g.causes[0].object.len == sizeof("Deployment.apps/v1\0shop\0a") - 1);
+	cr_assert(memcmp(g.causes[0].object.at, "Deployment.apps/v1\0shop\0a", g.causes[0].object.len) == 0);
+}
+
+/* More than a slot counts by itself, then more than it shows. A killed broker loses none. */
+Test(queue, merges_are_counted_however_many)
+{
+	lib_add(&l, "a");
+	const struct shm_controller_counters *n = &store_controller(&l.store, l.c)->counters;
+	for (uint32_t i = 1; i <= 70000; i++) {
+		lib_add(&l, "a");
+		const struct shm_slot *s = lib_slot(&l, "a");
+		cr_assert_eq(s->count, MIN(i + 1, (uint32_t)UINT16_MAX));
+		cr_assert_eq(n->merges + s->uncounted, i);
+		cr_assert_eq(l.wq.controllers[l.c].uncounted_merges, s->uncounted);
+	}
+	lib_restart(&l);
+	n = &store_controller(&l.store, l.c)->counters;
+	cr_assert_eq(n->merges + l.wq.controllers[l.c].uncounted_merges, 70000);
+	lib_get(&l, "a");
+	cr_assert(n->adds == 1 && n->merges == 70000 && l.wq.controllers[l.c].uncounted_merges == 0);
+}
+
 Test(queue, a_lost_lease_gives_back_what_was_pending_before_and_since)
 {
 	struct wire_add_key key = lib_key("a", 4);

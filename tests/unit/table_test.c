@@ -10,7 +10,7 @@ static uint32_t tag_of(uint32_t number)
 	return (number - number % 3 / 2) * UINT32_C(0x85ebca6b);
 }
 
-static bool is(const void *ctx, uint32_t number)
+static bool is(void *ctx, uint32_t number)
 {
 	return number == *(const uint32_t *)ctx;
 }

@@ -1,6 +1,8 @@
 /* The transitions of a key that is well: caused by its own object, granted, a success. They do what change.c does for every key, with
- * the few words that change written down, because this is what nearly all of the work is. The test
+ * the few words that change written down, because this is what nearly all of the work is: inline, for workqueue.c alone. They
+ * decline (0, false) when it is more than that: then the transition is made as every other. The test
  * plain_and_every_other_way_agree compares the two. */
+#pragma once
 #include "change.h"
 
 static struct shm_history happened(const struct shm_slot *s, enum shm_happened what, enum shm_state to,
@@ -16,16 +18,56 @@ static struct shm_history happened(const struct shm_slot *s, enum shm_happened w
 	};
 }
 
-/* Of READY every add for now leads to READY, so it is the one store of merge_in_place. */
-bool plain_merge(struct workqueue *wq, uint32_t slot, const struct wire_add_key *key)
+/* The merges that the slot has and the row has not are written into the row. Returns the slot's word. */
+static uint64_t plain_count(struct workqueue *wq, struct shm_slot *s)
 {
-	const struct shm_slot *s = store_slot(wq->store, slot);
-	return shm_pending_of(s->word).state == SHM_STATE_READY && !s->detail && !s->record &&
-	       !key->delay_ms && cause_is_own(key) && pending_merge_in_place(wq, slot, key);
+	struct store *st = wq->store;
+	const struct shm_controller *row = store_controller(st, s->controller);
+	struct shm_pending p = shm_pending_of(s->word);
+	uint64_t *run = store_short(st);
+	static const uint32_t words[] = {1, 1};
+	wq->controllers[s->controller].uncounted_merges -= p.uncounted;
+	run[2] = STORE_RUN((uint64_t)((const char *)&row->counters.merges - st->at), 1);
+	run[3] = row->counters.merges + p.uncounted;
+	p.uncounted = 0;
+	run[0] = STORE_RUN((uint64_t)((const char *)&s->word - st->at), 1);
+	run[1] = shm_pending_word(p);
+	store_short_commit(st, s, words, ARRAY_SIZE(words));
+	return s->word;
 }
 
-int plain_grant(struct workqueue *wq, uint32_t slot, const struct workqueue_holder *holder, int64_t now,
-		struct workqueue_grant *ret)
+/* Counts an add of a pending key that changes nothing else: one store. False: nothing is pending, or its priority must be written down.
+ * Does what pending_merge does, and uncounted + 1, in the word as it lies there. */
+_inline_ bool pending_merge_in_place(struct workqueue *wq, struct shm_slot *s, const struct wire_add_key *key)
+{
+	static const struct shm_pending one = {.uncounted = 1}, last = {.ends = 0xf0};
+	uint64_t word = s->word, cause = cause_of(key);
+	struct shm_pending p = shm_pending_of(word);
+	if (key->priority > s->priority || p.count == 0)
+		return false;
+	if (p.uncounted == UINT8_MAX)
+		word = plain_count(wq, s);
+	word = (word & ~shm_pending_word(last)) + shm_pending_word(one) + (p.count < UINT16_MAX);
+	word |= shm_pending_word((struct shm_pending){
+	    .causes = (uint8_t)(1u << cause),
+	    .ends = (uint8_t)(cause << 4),
+	    .flags = says_changed(key) ? SHM_SLOT_CHANGED : 0,
+	});
+	wq->controllers[s->controller].uncounted_merges++;
+	store_word(s, word);
+	return true;
+}
+
+/* Of READY every add for now leads to READY, so it is one store. */
+_inline_ bool plain_merge(struct workqueue *wq, struct shm_slot *s, const struct wire_add_key *key)
+{
+	return shm_pending_of(s->word).state == SHM_STATE_READY && !(s->detail | s->record) &&
+	       !key->delay_ms && cause_is_own(key) && pending_merge_in_place(wq, s, key);
+}
+
+/* 0: it is more than that; -ENOSPC. */
+_inline_ int plain_grant(struct workqueue *wq, uint32_t slot, const struct workqueue_holder *holder,
+			 int64_t now, struct workqueue_grant *ret)
 {
 	struct store *st = wq->store;
 	struct shm_slot *s = store_slot_at(st, slot);
@@ -107,7 +149,8 @@ _Static_assert(offsetof(struct shm_slot, word) == 8 && offsetof(struct shm_slot,
 		   offsetof(struct shm_controller_counters, grants) == 16,
 	       "see plain_grant");
 
-bool plain_done(struct workqueue *wq, const struct wire_done *done, int64_t now, struct workqueue_end *ret)
+_inline_ bool plain_done(struct workqueue *wq, const struct wire_done *done, int64_t now,
+			 struct workqueue_end *ret)
 {
 	struct store *st = wq->store;
 	uint32_t slot = (uint32_t)done->slot;
