@@ -319,7 +319,8 @@ size_t workqueue_add_batch(struct workqueue *wq, uint16_t controller, const stru
 	return n;
 }
 
-uint32_t workqueue_slot(const struct workqueue *wq, uint16_t controller, struct span namespace, struct span name)
+uint32_t workqueue_slot(const struct workqueue *wq, uint16_t controller, struct span namespace,
+			struct span name)
 {
 	struct index_key at = index_key(&wq->index, controller, namespace, name);
 	struct shm_slot *s;

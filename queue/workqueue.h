@@ -39,7 +39,7 @@ struct workqueue {
 	uint64_t ahead_hash;
 	uint32_t unrecorded; /* leases whose keys have no record yet: so many cells are reserved */
 	int64_t write_timeout, kill_grace;
-	bool never_plain; /* for tests: plain.c declines everything */
+	bool never_plain; /* for tests: plain.h declines everything */
 	uint64_t random;  /* never 0 */
 };
 
