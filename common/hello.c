@@ -74,3 +74,10 @@ int hello_hear(struct process *p, const struct hello *h, int64_t now_ns, struct 
 			       h->may_be_exec ? "; was it written for exec?" : "");
 	return 0;
 }
+
+void hello_slow(const char *command, int64_t timeout_ns, struct err *ret)
+{
+	char timeout[32];
+	err_set(ret, 0, "%s has not said Hello yet; its startupTimeout is %s", command,
+		format_duration(timeout_ns, timeout));
+}

@@ -1,5 +1,6 @@
 /* reconcilectl explain: what a key's slot and the history ring know about it. */
 #include "ctl.h"
+#include "json.h"
 #include "key_name.h"
 #include "queue_view.h"
 #include "who.h"
@@ -105,13 +106,27 @@ static bool find_controller(struct queue_reader *q, struct span name, struct shm
 	return false;
 }
 
+/* Why nothing of the controller goes on, as the broker sees it; NULL: it does, or nobody knows. */
+static const char *paused_by_broker(const struct json *status, const char *controller)
+{
+	const struct json *list = json_member(status, "controllers");
+	for (const struct json *c = NULL; (c = json_element(list, c));) {
+		const char *name = json_text(json_member(c, "name"));
+		if (name && strcmp(name, controller) == 0)
+			return json_text(json_member(c, "paused"));
+	}
+	return NULL;
+}
+
 /* What keeps a key that is ready from being granted. */
-static void print_pause(struct queue_reader *q, const struct queue_key *k, int64_t now, struct buf *out)
+static void print_pause(struct queue_reader *q, const struct queue_key *k, const struct who *who, int64_t now,
+			struct buf *out)
 {
 	struct shm_controller c;
 	char ago[32];
 	if (!find_controller(q, span_of(k->controller), &c))
 		return;
+	const char *why = paused_by_broker(who->status, c.name);
 	if (c.held_since) {
 		buf_printf(
 		    out,
@@ -124,6 +139,10 @@ static void print_pause(struct queue_reader *q, const struct queue_key *k, int64
 		buf_puts(out, c.pause_message[0] ? ": " : "");
 		printable(out, c.pause_message);
 		buf_putc(out, '\n');
+	} else if (why) {
+		buf_puts(out, "paused:     ");
+		printable(out, why);
+		buf_putc(out, '\n');
 	}
 }
 
@@ -135,7 +154,7 @@ static void print_text(const char *name, struct queue_reader *q, const struct qu
 		buf_printf(out, "state:      %s, ", shm_state_name(k->state));
 		view_state(k, NULL, now, out);
 		buf_putc(out, '\n');
-		print_pause(q, k, now, out);
+		print_pause(q, k, &h->who, now, out);
 		if (k->pending && k->state != SHM_STATE_QUARANTINED)
 			print_pending(k, now, out);
 		if (SHM_LEASED(k->state))

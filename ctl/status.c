@@ -62,7 +62,19 @@ static void print_processes(const struct json *list, struct buf *out)
 	columns_done(&t);
 }
 
-/* What keeps it from going on: an operator, itself, or the lack of a file. */
+/* The topics of its problems, by which it says below why. */
+static void add_stalled(struct columns *t, const struct json *topics)
+{
+	const char *separator = "in part: ";
+	_cleanup_(buf_done) struct buf text = {0};
+	for (const struct json *topic = NULL; (topic = json_element(topics, topic));) {
+		buf_printf(&text, "%s%s", separator, json_text(topic));
+		separator = ", ";
+	}
+	columns_add(t, buf_str(&text));
+}
+
+/* What keeps it, or a part of it, from going on: an operator, itself, its programs, or the lack of a file. */
 static void add_paused(struct columns *t, const struct json *c)
 {
 	const char *held = text_of(c, "held"), *paused = text_of(c, "paused");
@@ -74,8 +86,10 @@ static void add_paused(struct columns *t, const struct json *c)
 	else if (held)
 		columns_addf(t, "by an operator, %s ago%s%s", ago(held, since), paused ? "; " : "",
 			     paused ? paused : "");
-	else
+	else if (paused || !json_count(json_member(c, "stalled")))
 		columns_add(t, paused);
+	else
+		add_stalled(t, json_member(c, "stalled"));
 }
 
 static void print_controllers(const struct json *list, struct buf *out)

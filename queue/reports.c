@@ -65,6 +65,18 @@ void reports_keep(struct reports *rs, bool (*keep)(void *ctx, const char *contro
 			take_out(rs, i);
 }
 
+const struct report *reports_next_still(const struct reports *rs, const char *process, const char *controller,
+					size_t *at)
+{
+	while (*at < rs->len) {
+		const struct report *r = &rs->at[(*at)++];
+		if ((r->state == WIRE_STATE_FAILED || r->state == WIRE_STATE_WAITING) &&
+		    strcmp(r->process, process) == 0 && strcmp(r->controller, controller) == 0)
+			return r;
+	}
+	return NULL;
+}
+
 void reports_json(const struct reports *rs, struct buf *out)
 {
 	buf_putc(out, '[');

@@ -26,4 +26,7 @@ void reports_forget(struct reports *rs, const char *process);
 void reports_forget_controller(struct reports *rs, const char *controller);
 /* Only those stay whose controller keep() wants, and those of no controller. */
 void reports_keep(struct reports *rs, bool (*keep)(void *ctx, const char *controller), void *ctx);
+/* The next one, from *at on, by which something of the controller stands still: failed or waiting. NULL: none. */
+const struct report *reports_next_still(const struct reports *rs, const char *process, const char *controller,
+					size_t *at);
 void reports_json(const struct reports *rs, struct buf *out);

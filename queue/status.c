@@ -114,6 +114,51 @@ static void workers(const struct broker *b, uint16_t row, struct buf *out)
 	buf_putc(out, '}');
 }
 
+/* What each of its workers that are awake is kept from going on by. NULL: one goes on, or there is none. */
+static const struct report *all_stand_still(const struct broker *b, const char *name)
+{
+	const struct report *why = NULL;
+	for (const struct peer *p = b->peers.list; p; p = p->next) {
+		size_t at = 0;
+		if (!p->known || p->role != WIRE_ROLE_HOST || strcmp(p->controller, name) != 0 ||
+		    (p->poll && p->resting))
+			continue;
+		why = reports_next_still(&b->reports, peer_name(p), name, &at);
+		if (!why)
+			return NULL;
+	}
+	return why;
+}
+
+static void paused(const struct broker *b, const struct shm_controller *c, struct buf *out)
+{
+	const struct report *r = all_stand_still(b, c->name);
+	const char *what = c->pause != SHM_PAUSE_NONE ? shm_pause_name(c->pause) : r ? r->topic : NULL;
+	const char *why = c->pause != SHM_PAUSE_NONE ? c->pause_message : r ? r->message : "";
+	_cleanup_(buf_done) struct buf text = {0};
+	if (what) {
+		buf_printf(&text, "%s%s%s", what, *why ? ": " : "", why);
+		member(out, "paused", buf_span(&text));
+	} else {
+		buf_puts(out, ",\"paused\":null");
+	}
+}
+
+/* Watches and programs of the watcher that bring it nothing now. */
+static void stalled(const struct broker *b, const char *name, struct buf *out)
+{
+	size_t at = 0;
+	const char *comma = "";
+	buf_puts(out, ",\"stalled\":[");
+	for (const struct report *r;
+	     (r = reports_next_still(&b->reports, wire_role_name(WIRE_ROLE_WATCHER), name, &at));) {
+		buf_puts(out, comma);
+		buf_json_string(out, span_of(r->topic));
+		comma = ",";
+	}
+	buf_putc(out, ']');
+}
+
 static void controller(const struct broker *b, uint16_t row, int64_t now, struct buf *out)
 {
 	const struct shm_controller *c = store_controller(&b->store, row);
@@ -134,15 +179,8 @@ static void controller(const struct broker *b, uint16_t row, int64_t now, struct
 		buf_printf(out, ",\"scale\":%u", c->scale - 1);
 	else
 		buf_puts(out, ",\"scale\":null");
-	buf_puts(out, ",\"paused\":");
-	if (c->pause == SHM_PAUSE_NONE) {
-		buf_puts(out, "null");
-	} else {
-		char why[400];
-		snprintf(why, sizeof(why), "%s%s%s", shm_pause_name(c->pause),
-			 c->pause_message[0] ? ": " : "", c->pause_message);
-		buf_json_string(out, span_of(why));
-	}
+	paused(b, c, out);
+	stalled(b, c->name, out);
 	buf_printf(out,
 		   ",\"adds\":%llu,\"merges\":%llu,\"grants\":%llu,\"retries\":%llu,\"quarantines\":%llu,"
 		   "\"settled\":%llu,\"settledInVain\":%llu,\"results\":{",

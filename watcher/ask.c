@@ -292,11 +292,10 @@ static void on_unanswered(void *ctx, struct question *q)
 	passed(ctx, q);
 }
 
-static void on_told(void *ctx, const char *topic, bool works, const char *why)
+static void on_told(void *ctx, const char *topic, enum wire_state state, const char *why)
 {
 	const struct controller *c = ctx;
-	broker_report(c->watcher->broker, c->config->name, topic, works ? WIRE_STATE_OK : WIRE_STATE_FAILED,
-		      why);
+	broker_report(c->watcher->broker, c->config->name, topic, state, why);
 }
 
 static enum cache_scope for_scope(void *ctx)

@@ -23,11 +23,12 @@ struct asker {
 	struct jail *jail;
 	struct process process;
 	uint64_t answers;	    /* of this process */
-	bool down, told_down;	    /* failed and not back; reported so */
+	bool down, told_down;	    /* failed and not back; reported as something else than working */
 	bool more;		    /* lines that came are not heard yet */
 	bool again;		    /* to be started anew: no failure */
 	int64_t backoff_ns;	    /* of the last failure */
 	int64_t due_ns;		    /* NONE: not before; HELLO: until */
+	int64_t slow_ns;	    /* HELLO: then it is told to be slow */
 	int64_t ready_ns, check_ns; /* READY: since; next look */
 };
 
@@ -134,10 +135,10 @@ void asker_use(struct asker *a, const struct asker_place *place)
 
 /* ---- failing ---- */
 
-static void tell(struct asker *a, bool works, const char *why)
+static void tell(struct asker *a, enum wire_state state, const char *why)
 {
-	a->told_down = !works;
-	a->ops->told(a->place.ctx, a->place.topic, works, why);
+	a->told_down = state != WIRE_STATE_OK;
+	a->ops->told(a->place.ctx, a->place.topic, state, why);
 }
 
 /* A predicate passes what it was asked; of a map the oldest question is to blame if it was at one. */
@@ -153,7 +154,9 @@ static void failed(struct asker *a, int64_t now_ns, const struct err *why)
 		    LOG_S("controller", a->place.controller->name), LOG_S("program", a->place.topic),
 		    LOG_S("cause", text.text), LOG_I("questions", a->questions.count),
 		    LOG_I("retry_s", a->backoff_ns / NS_PER_S));
-	tell(a, false, text.text);
+	/* First what follows: the cause may be long, and is cut. */
+	err_prefix(&text, -EPROTO, a->place.map ? "its events wait" : "events pass meanwhile");
+	tell(a, a->place.map ? WIRE_STATE_FAILED : WIRE_STATE_DEGRADED, text.text);
 	questions_return(&a->questions, a->state == ASKER_READY, now_ns);
 	process_stop(&a->process, KILL_PROTOCOL, now_ns, 0);
 	a->state = ASKER_ENDING;
@@ -234,7 +237,19 @@ static void step_jail(struct asker *a, int64_t now_ns)
 	}
 	a->answers = 0;
 	a->due_ns = now_ns + a->place.config->startup_timeout_ns;
+	a->slow_ns = now_ns + HELLO_SLOW_NS;
 	a->state = ASKER_HELLO;
+}
+
+static void tell_slow(struct asker *a)
+{
+	struct err text;
+	a->slow_ns = INT64_MAX;
+	if (a->down) /* which says more */
+		return;
+	hello_slow(a->place.config->command[0], a->place.config->startup_timeout_ns, &text);
+	err_prefix(&text, 0, "its events wait");
+	tell(a, WIRE_STATE_WAITING, text.text);
 }
 
 static void step_hello(struct asker *a, int64_t now_ns)
@@ -248,6 +263,8 @@ static void step_hello(struct asker *a, int64_t now_ns)
 	int rc = hello_hear(&a->process, &expected, now_ns, &why);
 	if (rc < 0)
 		failed(a, now_ns, &why);
+	else if (rc == 0 && now_ns >= a->slow_ns)
+		tell_slow(a);
 	if (rc <= 0)
 		return;
 	log_info("program is ready", LOG_S("controller", a->place.controller->name),
@@ -256,7 +273,7 @@ static void step_hello(struct asker *a, int64_t now_ns)
 	a->state = ASKER_READY;
 	a->down = false;
 	if (a->told_down && !a->questions.count) /* else its next answer says so */
-		tell(a, true, "");
+		tell(a, WIRE_STATE_OK, "");
 	a->ready_ns = now_ns;
 	a->check_ns = now_ns + CHECK_NS;
 }
@@ -303,7 +320,7 @@ static bool hear(struct asker *a, struct span line, int64_t now_ns)
 		a->answers++;
 		a->backoff_ns = 0;
 		if (a->told_down)
-			tell(a, true, "");
+			tell(a, WIRE_STATE_OK, "");
 		a->ops->answered(a->place.ctx, q, &answer);
 	} else {
 		failed(a, now_ns, &why);
@@ -448,8 +465,9 @@ int64_t asker_due_ns(const struct asker *a)
 	int64_t due = process_timer(&a->process);
 	switch (a->state) {
 	case ASKER_NONE:
-	case ASKER_HELLO:
 		return MIN(due, a->due_ns);
+	case ASKER_HELLO:
+		return MIN(due, MIN(a->due_ns, a->slow_ns));
 	case ASKER_JAIL:
 		return MIN(due, jail_start_end_ns(a->jail));
 	case ASKER_READY:

@@ -9,6 +9,7 @@
 #include "kubeconfig.h"
 #include "program.h"
 #include "question.h"
+#include "wire.h"
 #include <poll.h>
 
 struct asker;
@@ -17,8 +18,8 @@ struct asker_ops {
 	void (*answered)(void *ctx, struct question *q, const struct question_answer *a);
 	/* The program of a predicate failed or is down: the event passes; the question is the callee's. */
 	void (*unanswered)(void *ctx, struct question *q);
-	/* It works, or what is wrong with it. */
-	void (*told)(void *ctx, const char *topic, bool works, const char *why);
+	/* It works (OK), has not begun to (WAITING), or failed; and why. */
+	void (*told)(void *ctx, const char *topic, enum wire_state state, const char *why);
 	enum cache_scope (*scope)(void *ctx); /* of the `for` kind */
 };
 

@@ -39,6 +39,7 @@ int coprocess_start(struct coprocess *k, struct jail *j, struct err *err)
 	k->root = jail_init_pid(j);
 	k->state = COPROCESS_HELLO;
 	k->hello_end_ns = k->process->started_ns + k->controller->reconciler.startup_timeout_ns;
+	k->slow_ns = k->process->started_ns + HELLO_SLOW_NS;
 	return 0;
 }
 
@@ -331,7 +332,7 @@ void coprocess_shutdown(struct coprocess *k)
 int64_t coprocess_timer(const struct coprocess *k)
 {
 	if (k->state == COPROCESS_HELLO)
-		return k->hello_end_ns;
+		return MIN(k->hello_end_ns, k->slow_ns);
 	if (k->state == COPROCESS_BUSY && k->more)
 		return 0;
 	return k->state == COPROCESS_BUSY ? k->check_ns : INT64_MAX;

@@ -21,12 +21,13 @@ struct coprocess {
 	pid_t root;				    /* the jail's init, for what the tree uses */
 	uint32_t requests;			    /* answered */
 	int64_t hello_end_ns, check_ns;		    /* end of startupTimeout; next look at memory and CPU */
-	int64_t ready_ns;			    /* when its Hello came; 0: not yet */
-	int64_t cpu_start_ns;			    /* of the tree when the request began */
-	bool recycle;				    /* end it before the next request */
-	bool mute;				    /* BUSY, its time was up: its stdout was closed by then */
-	char uid[33];				    /* BUSY */
-	struct span answer;			    /* BUSY, complete: a line in process->from */
+	int64_t slow_ns;      /* HELLO: then it is told to be slow; INT64_MAX: is told */
+	int64_t ready_ns;     /* when its Hello came; 0: not yet */
+	int64_t cpu_start_ns; /* of the tree when the request began */
+	bool recycle;	      /* end it before the next request */
+	bool mute;	      /* BUSY, its time was up: its stdout was closed by then */
+	char uid[33];	      /* BUSY */
+	struct span answer;   /* BUSY, complete: a line in process->from */
 	bool answered;
 	bool more;	/* lines that came are not heard yet: step again at once, after a look at the time */
 	struct err bad; /* text set: what it said against the protocol, or why it FAILED */

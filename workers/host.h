@@ -38,7 +38,7 @@ struct host_report { /* shown by `reconcilectl status` */
 	char message[1025];
 	bool pending, ever;
 };
-enum { REPORT_START, REPORT_CACHE, REPORT_COUNT };
+enum { REPORT_START, REPORT_HELLO, REPORT_CACHE, REPORT_COUNT };
 
 struct host {
 	const struct program *program;

@@ -1,4 +1,5 @@
 /* Bringing up what a key needs: the jail, and in it the coprocess. */
+#include "hello.h"
 #include "host.h"
 #include <stdio.h>
 #include <unistd.h>
@@ -93,6 +94,22 @@ static int step_coprocess(struct host *h, int64_t now_ns)
 	return k->state == COPROCESS_READY;
 }
 
+/* One that takes long to say its Hello is seen to do so; one that failed before is seen by that. */
+static void tell_slow(struct host *h, int64_t now_ns)
+{
+	struct coprocess *k = &h->coprocess;
+	struct err text;
+	if (k->state != COPROCESS_HELLO) {
+		host_set_report(h, REPORT_HELLO, WIRE_STATE_OK, "");
+	} else if (now_ns >= k->slow_ns) {
+		k->slow_ns = INT64_MAX;
+		hello_slow(k->controller->reconciler.command[0], k->controller->reconciler.startup_timeout_ns,
+			   &text);
+		if (h->reports[REPORT_START].state == WIRE_STATE_OK)
+			host_set_report(h, REPORT_HELLO, WIRE_STATE_WAITING, text.text);
+	}
+}
+
 int start_step(struct host *h, int64_t now_ns)
 {
 	struct err why = {0};
@@ -107,6 +124,7 @@ int start_step(struct host *h, int64_t now_ns)
 		return failed(h, now_ns, why.text);
 	if (h->controller->reconciler.coprocess) {
 		int r = step_coprocess(h, now_ns);
+		tell_slow(h, now_ns);
 		if (r <= 0)
 			return r;
 	}
@@ -228,6 +246,7 @@ int host_init(struct host *h, const struct program *p, const char *instance)
 	const char *dot = strrchr(instance, '.');
 	*h = (struct host){.program = p, .instance = instance, .signal_fd = -1, .wake_ns = INT64_MAX};
 	h->reports[REPORT_START].topic = "StartFailed";
+	h->reports[REPORT_HELLO].topic = "Starting";
 	h->reports[REPORT_CACHE].topic = "CacheNotReady";
 	h->controller_name = span_dup((struct span){instance, (size_t)(dot - instance)});
 	process_init(&h->process, &told, h);

@@ -40,3 +40,20 @@ Test(reports, a_controller_that_is_gone_is_not_complained_about_for_ever, .fini 
 	cr_expect_str_eq(rs.at[0].controller, "website");
 	cr_expect_str_eq(rs.at[1].controller, "");
 }
+
+Test(reports, what_only_goes_worse_does_not_stand_still, .fini = clear)
+{
+	size_t at = 0;
+	says("website", "worse", WIRE_STATE_DEGRADED);
+	says("blog", "another", WIRE_STATE_FAILED);
+	says("website", "waits", WIRE_STATE_WAITING);
+	reports_set(&rs, "watcher", span_of("website"), span_of("other"), WIRE_STATE_FAILED, span_of(""));
+	says("website", "failed", WIRE_STATE_FAILED);
+	const struct report *r = reports_next_still(&rs, "queue", "website", &at);
+	cr_assert(r);
+	cr_expect_str_eq(r->topic, "waits");
+	r = reports_next_still(&rs, "queue", "website", &at);
+	cr_assert(r);
+	cr_expect_str_eq(r->topic, "failed");
+	cr_expect_null(reports_next_still(&rs, "queue", "website", &at));
+}
