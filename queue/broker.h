@@ -39,6 +39,7 @@ struct broker {
 	struct reports reports;
 	void *progress;	      /* token of the watcher's PROGRESS, or NULL */
 	uint32_t progress_of; /* its pipe */
+	bool hello_wanted;    /* of the watcher, again: a controller has come that it may have already */
 
 	int epoll, signals;
 	char *socket;		  /* where it listens */

@@ -131,19 +131,10 @@ bool broker_configure(struct broker *b, int64_t now)
 	return new;
 }
 
-/* The watcher says HELLO again, and hears which keys are wanted. */
-static void call_watcher_back(struct broker *b)
-{
-	for (struct peer *p = b->peers.list; p; p = p->next)
-		if (p->known && p->role == WIRE_ROLE_WATCHER)
-			transport_close_peer(b->server, p->pipe);
-}
-
 static void apply(struct broker *b, bool watcher_asks, int64_t now)
 {
 	reports_set(&b->reports, BY, span_of(""), span_of("configuration"), WIRE_STATE_OK, span_of(""));
-	if (broker_configure(b, now) && !watcher_asks)
-		call_watcher_back(b);
+	b->hello_wanted |= broker_configure(b, now) && !watcher_asks;
 	for (uint16_t i = 0; i < SHM_CONTROLLERS_MAX; i++)
 		if (b->wq.controllers[i].configured)
 			workqueue_unpause(&b->wq, i);

@@ -240,6 +240,7 @@ static void on_hello(struct broker *b, struct peer *p, const struct wire_hello *
 		return;
 	}
 	if (h->role == WIRE_ROLE_WATCHER) {
+		b->hello_wanted = false;
 		broker_agree(b, h, now);
 		settle_untell(&b->wq.settle);
 	}

@@ -40,12 +40,14 @@ void broker_await(struct broker *b, int64_t now)
 {
 	struct wire_place places[1024];
 	log_in_vain(b, now);
-	if (!b->progress || !b->wq.settle.news)
+	if (!b->progress || (!b->wq.settle.news && !b->hello_wanted))
 		return;
-	size_t n = settle_awaited(&b->wq.settle, places, ARRAY_SIZE(places));
-	if (!n)
+	size_t n = b->wq.settle.news ? settle_awaited(&b->wq.settle, places, ARRAY_SIZE(places)) : 0;
+	if (!n && !b->hello_wanted)
 		return;
-	broker_answer(b, b->progress, &(struct wire){.type = WIRE_TYPE_AWAIT, .await.places = {places, n}});
+	broker_answer(b, b->progress,
+		      &(struct wire){.type = WIRE_TYPE_AWAIT, .await = {{places, n}, b->hello_wanted}});
+	b->hello_wanted = false;
 	b->progress = NULL;
 	b->progress_of = 0;
 }

@@ -346,6 +346,8 @@ static void on_answer(struct broker *b, uint32_t id, const struct wire *m)
 		forget_told(b);
 	} else if (was.kind == R_PROGRESS && m->type == WIRE_TYPE_AWAIT) {
 		*r = (struct request){0};
+		if (m->await.hello)
+			broker_hello(b);
 		b->ops->on_await(b->ctx, m->await.places.at, m->await.places.len);
 	} else {
 		log_error("the broker gave an answer that does not fit",

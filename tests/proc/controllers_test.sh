@@ -58,4 +58,27 @@ reload
 worker c74 # systemd starts it again until its file is right
 ok "where another one goes, it has a place" within 60 ran c74 second
 ok "64 again" within 30 there 64
+
+# The broker alone reads its files: it has what the watcher does not have yet, then not what the watcher has, then both have it.
+hup() { kill -HUP "$(pid_of "$1")"; }
+has_row() { ctl status -o json | jq -e ".controllers[] | select(.name == \"$1\")"; }
+lacks_row() { ! has_row "$1"; }
+rm "$dir/config/c12.yaml"
+reload
+ok "there is room" within 30 lacks_row c12
+numbered c12
+hup broker
+ok "the broker has it" within 30 has_row c12
+hup watcher
+worker c12
+map c12 third
+ok "its keys run" within 60 ran c12 third
+mv "$dir/config/c12.yaml" "$dir/c12.yaml"
+hup broker
+ok "the broker has lost it" within 30 lacks_row c12
+mv "$dir/c12.yaml" "$dir/config/c12.yaml"
+: >"$dir/records/c12"
+hup broker
+ok "the watcher is asked for all its keys" within 60 ran c12 third
+ok "nobody took the broker for gone" [ "$(cat "$dir/log/"* | grep -c 'the broker is gone')" = 0 ]
 result
