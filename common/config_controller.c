@@ -449,6 +449,18 @@ static void programs_check(struct config_reader *r, const struct config_controll
 	r->program_count = 0;
 }
 
+static void related_check(struct config_reader *r, const struct yaml_doc_node *input,
+			  const struct config_controller *c)
+{
+	for (size_t i = 0; i < c->watch_count && c->input_related; i++)
+		if (c->watches[i].map == MAP_PROGRAM)
+			config_warn(
+			    r, yaml_doc_get(input, "related"),
+			    "spec.input.related: without the objects of %s: which of them lead to a key only "
+			    "the program of mapTo knows; a coprocess can ask for them with Get and List",
+			    c->watches[i].kind.kind);
+}
+
 /* What no key alone can tell. */
 static void rules_check(struct config_reader *r, const struct yaml_doc_node *root,
 			const struct config_controller *c)
@@ -456,6 +468,7 @@ static void rules_check(struct config_reader *r, const struct yaml_doc_node *roo
 	const struct yaml_doc_node *spec = yaml_doc_get(root, "spec"), *of_for = yaml_doc_get(spec, "for");
 	const struct yaml_doc_node *limiter = yaml_doc_get(spec, "rateLimiter");
 	program_check(r, yaml_doc_get(spec, "reconciler"), c);
+	related_check(r, yaml_doc_get(spec, "input"), c);
 	if (limiter && c->max_delay_ns < c->base_delay_ns)
 		config_complain(r, limiter, "spec.rateLimiter: maxDelay must not be below baseDelay");
 	if (c->finalizer && (c->watches[0].kind.label_selector || c->watches[0].kind.field_selector))

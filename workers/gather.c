@@ -163,7 +163,8 @@ int gather_rest(struct kinds *k, const struct config_controller *c, struct reque
 	for (size_t i = 1; i < c->watch_count; i++) {
 		const struct config_watch *w = &c->watches[i];
 		int e = 0;
-		if (w->is_owns ? !r->with_children : !r->with_related)
+		/* Of what a program maps only the program can tell: an empty entry would say that there is nothing. */
+		if (w->is_owns ? !r->with_children : !r->with_related || w->map == MAP_PROGRAM)
 			continue;
 		if (fault("secret") && strcmp(w->kind.kind, "Secret") == 0)
 			continue;
@@ -173,7 +174,7 @@ int gather_rest(struct kinds *k, const struct config_controller *c, struct reque
 			e = uid.len ? kinds_walk(k, i, uid, add_child, &walk, err) : 0;
 		else if (w->map == MAP_INDEX)
 			e = gather_indexed(k, i, w, r, into, err);
-		else if (w->map != MAP_PROGRAM) /* which only the program can tell */
+		else
 			e = kinds_walk(k, i, (struct span){"", 0}, add_related, &walk, err);
 		if (e < 0)
 			return e;

@@ -142,7 +142,8 @@ int kinds_ready(struct kinds *k, struct err *err)
 	uint32_t table;
 	for (size_t i = 0; i < c->watch_count; i++) {
 		bool needed =
-		    i == 0 || (c->watches[i].is_owns ? c->input_children || c->prune : c->input_related);
+		    i == 0 || (c->watches[i].is_owns ? c->input_children || c->prune
+						     : c->input_related && c->watches[i].map != MAP_PROGRAM);
 		int r = needed ? kinds_table(k, i, &cache, &table, err) : 0;
 		if (r < 0)
 			return r;

@@ -131,8 +131,14 @@ controller relating <<'E'
   - {apiVersion: v1, kind: Secret, namespaces: [relating], mapTo: {index: data.secret}}
   - {apiVersion: v1, kind: Service, namespaces: [relating], mapTo: {label: example.com/map}}
   - {apiVersion: apps/v1, kind: Deployment, namespaces: [relating], mapTo: {annotation: example.com/map}}
+  - {apiVersion: v1, kind: Pod, namespaces: [relating], mapTo: {program: {command: [./map.sh]}}}
   input: {related: true, reasons: true}
-  reconciler: {exec: {command: [jq, -r, '"keys " + ([.related[] | keys[]] | tostring) + " secret " + (.related["Secret.v1"]["relating/s"].data.k // "hidden") + " because " + ([.reasons[] | .kind // .event] | tostring) | halt_error']}}
+  reconciler: {exec: {command: [jq, -r, '"of " + (.related | keys | tostring) + " keys " + ([.related[] | keys[]] | tostring) + " secret " + (.related["Secret.v1"]["relating/s"].data.k // "hidden") + " because " + ([.reasons[] | .kind // .event] | tostring) | halt_error']}}
+E
+script map.sh <<'E'
+#!/bin/sh
+echo '{"kind":"Hello","apiVersion":"reconciled.dev/v1"}'
+exec jq -c --unbuffered 'select(.uid) | {kind: "MapResponse", uid, requests: [{namespace: "relating", name: "m"}]}'
 E
 controller hungry <<'E'
   reconciler: {coprocess: {command: [./hungry.py], maxMemory: 64Mi}}
@@ -219,9 +225,11 @@ api POST /api/v1/namespaces/relating/secrets '{"metadata":{"name":"unrelated"},"
 api POST /apis/apps/v1/namespaces/relating/deployments '{"metadata":{"name":"d","annotations":{"example.com/map":"relating/m"}},"spec":{
 "selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}' >/dev/null
 api POST /api/v1/namespaces/relating/configmaps '{"metadata":{"name":"m"},"data":{"secret":"s"}}' >/dev/null
-says relating 'line="keys \[\\"relating/s\\",\\"relating/d\\"\] secret hidden because'
+says relating 'line="of \[\\"Deployment.apps/v1\\",\\"Secret.v1\\",\\"Service.v1\\"\] keys \[\\"relating/s\\",\\"relating/d\\"\] secret hidden because'
 api POST /api/v1/namespaces/relating/services '{"metadata":{"name":"v","labels":{"example.com/map":"m"}},"spec":{"ports":[{"port":80}]}}' >/dev/null
-says relating 'line="keys \[\\"relating/s\\",\\"relating/v\\",\\"relating/d\\"\] secret hidden because \[\\"Service\\"'
+says relating 'keys \[\\"relating/s\\",\\"relating/v\\",\\"relating/d\\"\] secret hidden because \[\\"Service\\"'
+api POST /api/v1/namespaces/relating/pods '{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}' >/dev/null
+says relating 'of \[\\"Deployment.apps/v1\\",\\"Secret.v1\\",\\"Service.v1\\"\] .*because \[.*\\"Pod\\"'
 
 # ---- a coprocess: reads, recycling, crashes ----
 

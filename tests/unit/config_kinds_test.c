@@ -429,6 +429,18 @@ Test(config_kinds, finalizers_have_a_domain)
 		   "answer says finalized: true\n");
 }
 
+Test(config_kinds, related_without_what_a_program_maps_draws_a_warning)
+{
+#define MAPS                                                                                                 \
+	HEAD "  for: {apiVersion: v1, kind: Pod}\n" EXEC                                                     \
+	     "  watches: [{apiVersion: v1, kind: Service, mapTo: {program: {command: [sh]}}}]\n"
+	errors_are(MAPS "  input: {related: false}\n", "");
+	errors_are(MAPS "  input: {related: true}\n",
+		   "c.yaml:8:20: warning: spec.input.related: without the objects of Service: which of them "
+		   "lead to a "
+		   "key only the program of mapTo knows; a coprocess can ask for them with Get and List\n");
+}
+
 #define COMMAND "spec.reconciler.exec.command[0]: "
 
 Test(config_kinds, programs_that_cannot_be_started_draw_a_warning)
