@@ -198,7 +198,7 @@ static int announce_to(struct sub *s, const struct change *c)
 	if (campaign_follows(s->informer->watcher) && (c->after || s->mapping.type != MAP_SELF))
 		return 0;
 	if (sub_asks(s))
-		return ask_change(s, c);
+		return c->asked ? 0 : ask_change(s, c);
 	return passes(s, c) ? sub_put_change(s, c, NULL) : 0;
 }
 

@@ -209,7 +209,8 @@ static void mapped(struct sub *s, const struct question *q, const struct keys *k
 {
 	struct pair p;
 	read_pair(s->controller->watcher, q, &p);
-	const struct change c = {p.before, p.after, q->priority, q->event};
+	const struct change c = {
+	    .before = p.before, .after = p.after, .priority = q->priority, .event = q->event};
 	if (!p.before && !p.after)
 		return;
 	if (q->why != QUESTION_EVENT) {

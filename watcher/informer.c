@@ -139,15 +139,19 @@ static int delete_cached(struct informer *i, const struct store_view *v, const s
 {
 	struct watcher *w = i->watcher;
 	struct object old;
-	if (read_cached(w, v, &old)) {
-		struct change c = {.before = &old, .priority = priority, .event = event};
+	/* The last state may map elsewhere than the cached one. Programs are asked about one: what was seen in the cache, if that is
+	 * the whole object. */
+	const struct object *cached = read_cached(w, v, &old) ? &old : NULL;
+	const struct object *states[] = {v->cut ? last : cached, v->cut ? cached : last};
+	struct change c = {.priority = priority, .event = event};
+	for (size_t n = 0; n < ARRAY_SIZE(states); n++) {
+		c.before = states[n];
+		if (!object_exists(c.before))
+			continue;
 		int rc = announce(i, &c, err);
-		/* The last state may map elsewhere than the cached one. */
-		c.before = last;
-		if (rc == 0 && object_exists(last))
-			rc = announce(i, &c, err);
 		if (rc < 0)
 			return rc;
+		c.asked = true;
 	}
 	for (size_t n = 0; n < i->n_references; n++)
 		refindex_remove(i->references[n], v->slot);

@@ -97,7 +97,8 @@ struct change {
 	const struct object *before, *after; /* NULL: there is none */
 	int32_t priority;
 	struct cache_event
-	    event; /* resource_version 0: a list told of it, and of whatever else happened before */
+	    event;  /* resource_version 0: a list told of it, and of whatever else happened before */
+	bool asked; /* programs are, about another state of the same deleted object */
 };
 
 /* How far a stream is, for keys that are held until it shows what their attempt wrote. Numbers are resourceVersions; 0: none. */

@@ -58,6 +58,8 @@ for line in sys.stdin:
         print("Good morning", flush=True)
     elif how == "uid":
         q["uid"] = "1234567"
+    if not q["new"]:
+        print("deleted: " + q["old"]["metadata"]["name"], file=sys.stderr, flush=True)
     if q["kind"] == "MapRequest":
         found = [{"namespace": "shop", "name": "many%d" % i} for i in range(2000)] if how == "many" else keys(q["old"]) + keys(q["new"])
         say({"kind": "MapResponse", "uid": q["uid"], "requests": found})

@@ -9,7 +9,7 @@ POST /control with one JSON object:
   {"op": "put", "kind": K, "namespace": N, "name": X, ...}    more members go into the object; "uid": another uid
   {"op": "put", "count": 1000, ...}                           X0, X1, ...
   {"op": "put", "noise": 20000, ...}                          with so many bytes that nothing packs, as base64
-  {"op": "delete", "kind": K, "namespace": N, "name": X}
+  {"op": "delete", "kind": K, "namespace": N, "name": X}      "data": a change and the delete in one
   {"op": "fail", "kind": K, "verb": "list"|"watch"|"discover"|"page2", "status": S, "times": T, "retryAfter": R, "retryDate": R}
                                  S: an HTTP status, or "html", "empty", "object" (200 with nonsense), "close" (no answer)
   {"op": "watches", "kind": K, "how": "end"|"cut"|"reset"|"error410"|"error500"|"garbage"|"bookmark"|"silent"|"speak"}
@@ -93,7 +93,9 @@ def control(c):
     elif op == "put":
         put(c)
     elif op == "delete":
-        change(c["kind"], "DELETED", objects[c["kind"]].pop((c["namespace"], c["name"])))
+        gone = dict(objects[c["kind"]].pop((c["namespace"], c["name"])))
+        gone.update({k: v for k, v in c.items() if k == "data"})
+        change(c["kind"], "DELETED", gone)
     elif op == "forget":  # gone without an event, as in a gap
         objects[c["kind"]].pop((c["namespace"], c["name"]))
     elif op == "fail":
