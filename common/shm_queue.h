@@ -301,6 +301,15 @@ struct shm_controller_counters { /* monotonic for the life of the region */
 	uint64_t outcomes[16]; /* by enum wire_outcome */
 };
 
+/* What the broker needs of the controller's file, for a start while the file is wrong. */
+struct shm_rules {
+	int64_t base_delay, max_delay;
+	double jitter, qps;
+	int64_t within, park_for; /* quarantine */
+	int64_t timeout;	  /* reconciliationTimeout; 0: it has no file */
+	uint32_t burst, crashes, max_concurrent, least, most, unused;
+};
+
 struct shm_controller {
 	char name[64];			  /* empty: this row is free */
 	char digest[72];		  /* of the controller as the watcher last had it; empty: not known */
@@ -310,8 +319,9 @@ struct shm_controller {
 	int64_t pause_delay;
 	int64_t bucket; /* the token bucket: see limiter.c */
 	/* What an operator wants. It survives a restart and a reload; a changed file resets scale alone. */
-	int64_t held_since; /* paused by an operator since; 0: is not */
-	uint32_t scale;	    /* 1 + how many hosts are to be awake; 0: as its file says */
+	int64_t held_since;	/* paused by an operator since; 0: is not */
+	uint32_t scale;		/* 1 + how many hosts are to be awake; 0: as its file says */
+	struct shm_rules rules; /* of its file, when that was right last */
 	struct shm_controller_counters counters;
 	/* hashes of the different keys that crashed since the last success */
 	uint64_t crashed[SHM_CRASHED_KEYS];

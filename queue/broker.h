@@ -108,7 +108,6 @@ void broker_lease_over(struct broker *b, uint32_t slot, int64_t now);
 
 /* crews.c: who waits for a key, who sleeps, who is woken */
 void crews_init(struct broker *b);
-void crews_configure(struct broker *b, uint16_t row, const struct config_controller *c);
 struct crew_rules crews_rules(const struct broker *b, uint16_t row); /* that are in force */
 /* A host asks for a key: may it be awake? False: it was told to sleep, the token is used up. */
 bool crews_admit(struct broker *b, struct peer *p, uint16_t row, void *token, int64_t now);

@@ -18,12 +18,6 @@ void crews_init(struct broker *b)
 #endif
 }
 
-void crews_configure(struct broker *b, uint16_t row, const struct config_controller *c)
-{
-	b->crews[row].rules = c->workers_elastic ? (struct crew_rules){c->workers_min, c->workers}
-						 : (struct crew_rules){CREW_ALL, CREW_ALL};
-}
-
 /* An operator's number goes before the file's. */
 struct crew_rules crews_rules(const struct broker *b, uint16_t row)
 {

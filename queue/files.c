@@ -3,19 +3,48 @@
 
 #define BY "queue"
 
-static struct workqueue_rules rules_of(const struct config_controller *c)
+static struct shm_rules rules_of(const struct config_controller *c)
 {
-	return (struct workqueue_rules){
-	    .attempt =
-		{
-		    .limits = {c->base_delay_ns, c->max_delay_ns, c->jitter, c->qps, c->burst},
-		    .crashes = c->quarantine_crashes,
-		    .within = c->quarantine_within_ns,
-		    .park_for = c->quarantine_for_ns,
-		},
+	return (struct shm_rules){
+	    .base_delay = c->base_delay_ns,
+	    .max_delay = c->max_delay_ns,
+	    .jitter = c->jitter,
+	    .qps = c->qps,
+	    .burst = c->burst,
+	    .crashes = c->quarantine_crashes,
+	    .within = c->quarantine_within_ns,
+	    .park_for = c->quarantine_for_ns,
 	    .max_concurrent = c->max_concurrent,
 	    .timeout = c->reconciliation_timeout_ns,
+	    .least = c->workers_elastic ? c->workers_min : CREW_ALL,
+	    .most = c->workers_elastic ? c->workers : CREW_ALL,
 	};
+}
+
+static void keep_rules(struct broker *b, uint16_t row, const struct shm_rules *rules)
+{
+	struct shm_controller c = *store_controller(&b->store, row);
+	if (memcmp(&c.rules, rules, sizeof(*rules)) == 0)
+		return;
+	c.rules = *rules;
+	store_begin(&b->store, STORE_NO_SLOT);
+	store_put_controller(&b->store, row, &c);
+	store_commit(&b->store);
+}
+
+/* From now on these are in force. */
+static void use(struct broker *b, uint16_t row, const struct shm_rules *r)
+{
+	const struct workqueue_rules rules = {
+	    .attempt = {.limits = {r->base_delay, r->max_delay, r->jitter, r->qps, r->burst},
+			.crashes = r->crashes,
+			.within = r->within,
+			.park_for = r->park_for},
+	    .max_concurrent = r->max_concurrent,
+	    .timeout = r->timeout,
+	};
+	workqueue_configure(&b->wq, row, &rules);
+	b->crews[row].rules = (struct crew_rules){r->least, r->most};
 }
 
 static void log_errors(struct broker *b)
@@ -51,7 +80,7 @@ static bool configure(struct broker *b, const struct config_controller *c)
 {
 	uint16_t row;
 	bool new = false;
-	struct workqueue_rules rules = rules_of(c);
+	struct shm_rules rules = rules_of(c);
 	if (workqueue_open(&b->wq, c->name, &row, &new) < 0) {
 		const char *text = "64 controllers are in the queue already: this one gets no keys";
 		log_error(text, LOG_S("controller", c->name));
@@ -60,8 +89,9 @@ static bool configure(struct broker *b, const struct config_controller *c)
 		return false;
 	}
 	reports_set(&b->reports, BY, span_of(c->name), span_of("rows"), WIRE_STATE_OK, span_of(""));
-	workqueue_configure(&b->wq, row, &rules);
-	crews_configure(b, row, c);
+	reports_set(&b->reports, BY, span_of(c->name), span_of("file"), WIRE_STATE_OK, span_of(""));
+	keep_rules(b, row, &rules);
+	use(b, row, &rules);
 	if (new)
 		log_info("controller added", LOG_S("controller", c->name), LOG_S("digest", c->digest));
 	return new;
@@ -87,6 +117,19 @@ static void refuse_removed(struct broker *b, struct peer *p, uint16_t row, void 
 		      "this controller is no longer configured");
 }
 
+/* It has no right file now, but had one, maybe under an earlier broker. */
+static void go_on(struct broker *b, uint16_t row, const char *name)
+{
+	const char *text = "no file that is right has this controller now: it goes on as it was";
+	const struct shm_rules rules = store_controller(&b->store, row)->rules;
+	if (!rules.timeout)
+		return;
+	if (!b->wq.controllers[row].configured)
+		log_warning(text, LOG_S("controller", name));
+	use(b, row, &rules);
+	reports_set(&b->reports, BY, span_of(name), span_of("file"), WIRE_STATE_DEGRADED, span_of(text));
+}
+
 /* Rows whose file is gone. While any file is wrong nobody can say which controller it would have held, so
  * nothing is dropped then. */
 static void drop_absent(struct broker *b, int64_t now)
@@ -96,10 +139,13 @@ static void drop_absent(struct broker *b, int64_t now)
 		memcpy(name, store_controller(&b->store, i)->name, sizeof(name));
 		if (!name[0] || config_find(&b->config, name))
 			continue;
-		if (b->config.errors.fatal > 0)
+		if (b->config.errors.fatal > 0) {
+			go_on(b, i, name);
 			continue;
+		}
 		crews_send_away(b, i, everybody, refuse_removed);
 		reports_forget_controller(&b->reports, name);
+		keep_rules(b, i, &(struct shm_rules){0}); /* the row stays while a key of it runs */
 		uint32_t n = workqueue_drop(&b->wq, i, now);
 		log_info("controller removed: it is no longer configured", LOG_S("controller", name),
 			 LOG_I("dropped", n));

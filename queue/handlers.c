@@ -229,9 +229,10 @@ static void on_hello(struct broker *b, struct peer *p, const struct wire_hello *
 	bool first = p->role == WIRE_ROLE_COUNT;
 	p->role = h->role;
 	copy_text(p->instance, sizeof(p->instance), h->instance);
-	log_at(h->role == WIRE_ROLE_CTL ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, "peer",
-	       LOG_S("role", wire_role_name(h->role)), LOG_I("pid", h->pid), LOG_S("instance", p->instance),
-	       LOG_I("jail", h->jail_pid), LOG_I("running", h->running));
+	bool again = h->role == WIRE_ROLE_CTL || p->refused; /* one that is refused tries every 2 s */
+	log_at(again ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, "peer", LOG_S("role", wire_role_name(h->role)),
+	       LOG_I("pid", h->pid), LOG_S("instance", p->instance), LOG_I("jail", h->jail_pid),
+	       LOG_I("running", h->running));
 	/* The first HELLO of a process: what an older one of the same name reported is over. */
 	if (first && h->incarnation == 0 && h->role != WIRE_ROLE_CTL)
 		reports_forget(&b->reports, peer_name(p));

@@ -411,23 +411,25 @@ static void reload(void)
 	CHECK(WAIT_FOR(10, loads() > before));
 }
 
-static void park(void)
+/* Its file allows one crash. */
+static void park(struct host *h, const char *name)
 {
-	struct host h = host_start("web", "web.1");
-	CHECK(add("parked"));
+	_cleanup_(free_ptr) char *key = xasprintf("shop/%s", name);
+	CHECK(add(name));
 	for (int i = 0; i < 2; i++) {
-		host_tell_it(&h, "poll");
-		EXPECT_GRANT(&h, "shop/parked");
-		host_tell_it(&h, "done %llu %llu %u -1 1", h.slot, h.generation, WIRE_OUTCOME_CRASHED);
-		EXPECT(&h, "DONE_ACK 0");
+		host_tell_it(h, "poll");
+		EXPECT_GRANT(h, key);
+		host_tell_it(h, "done %llu %llu %u -1 1", h->slot, h->generation, WIRE_OUTCOME_CRASHED);
+		EXPECT(h, "DONE_ACK 0");
 	}
-	CHECK(state_of("parked") == SHM_STATE_QUARANTINED);
-	host_end(&h);
+	CHECK(state_of(name) == SHM_STATE_QUARANTINED);
+	host_end(h);
 }
 
 static void files_change_while_it_runs(void)
 {
-	park();
+	struct host first = host_start("web", "web.1");
+	park(&first, "parked");
 	/* A new file: the broker finds it by itself when the watcher names it. */
 	rig_file("late.yaml", LATE_FILE);
 	names[n_names++] = "late";
@@ -439,7 +441,7 @@ static void files_change_while_it_runs(void)
 	CHECK(state_of("parked") == SHM_STATE_QUARANTINED);
 
 	/* A broken one: nothing that runs is stopped, and nothing is dropped. */
-	char *digest = digest_of("web");
+	_cleanup_(free_ptr) char *digest = xstrdup(digest_of("web"));
 	rig_file("web.yaml", "apiVersion: reconciled.dev/v1alpha1\nkind: Controller\nmetadata: {name: "
 			     "web}\nspec: {nonsense: 1}\n");
 	reload();
@@ -457,10 +459,22 @@ static void files_change_while_it_runs(void)
 	EXPECT(&h, "DONE_ACK 0");
 	host_end(&h);
 
+	/* Nor does a broker that starts while it is broken stop it: it has what the file said. */
+	CHECK(status_has("it goes on as it was"));
+	broker_kill();
+	broker_start();
+	CHECK(status_has("nonsense") && status_has("it goes on as it was"));
+	CHECK(watcher_hello_as(digest));
+	CHECK(!status_has("another version of this controller's file"));
+	h = host_start_as("web", digest, "web.1", RIG_JAIL);
+	host_tell_it(&h, "hello");
+	EXPECT(&h, "ACK 0");
+	park(&h, "later");
+
 	/* Repaired, and another: what was parked by the old one is tried again. */
 	rig_file("web.yaml", WEB("  quarantine: {crashes: 3}\n"));
 	CHECK(watcher_hello());
-	CHECK(state_of("parked") == SHM_STATE_READY);
+	CHECK(state_of("parked") == SHM_STATE_READY && !status_has("it goes on as it was"));
 
 	/* One that is gone takes its keys along, and who waits for them is told. */
 	struct host late = host_start("late", "late.1");
