@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/pidfd.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -76,6 +77,15 @@ static char **make_environment(const struct kubeconfig *k, char *info)
 
 /* ---- start ---- */
 
+static int limit_memory(void)
+{
+	struct rlimit data;
+	if (getrlimit(RLIMIT_DATA, &data) < 0)
+		return -1;
+	data.rlim_cur = data.rlim_max = MIN(data.rlim_max, EXEC_DATA_MAX); /* ours may be lower */
+	return setrlimit(RLIMIT_DATA, &data);
+}
+
 /* In the child: what is not async-signal-safe has no place here, other threads may have held locks. told: the
  * errno goes there if it comes to nothing. */
 static _Noreturn void become(pid_t parent, char *const *argv, char *const *env, const int theirs[STREAMS],
@@ -96,6 +106,7 @@ static _Noreturn void become(pid_t parent, char *const *argv, char *const *env, 
 		ok = dup2(from[i], i) == i;
 	ok = ok && dup3(from[3], 3, O_CLOEXEC) == 3 && close_range(4, ~0U, 0) == 0;
 	told = ok ? 3 : told;
+	ok = ok && limit_memory() == 0 && process_go_early() == 0;
 	errno = ok ? 0 : errno;
 	if (ok && process_die_with(parent))
 		execvpe(argv[0], argv, env);

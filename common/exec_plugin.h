@@ -3,8 +3,9 @@
  * It gets our environment without what the service manager put there, the kubeconfig's `env` over it, and
  * KUBERNETES_EXEC_INFO; /dev/null as stdin; no other descriptors; default signals; a session of its own. It runs
  * beside us: nothing here waits. Bounds: its time (kubeconfig's exec_timeout_ms), EXEC_OUTPUT_MAX bytes of
- * stdout. It ends with its main process; what that left running in its process group is killed. stderr is handed
- * on line by line: EXEC_STDERR_LINES lines of a run, cut at EXEC_STDERR_LINE bytes.
+ * stdout, EXEC_DATA_MAX bytes of memory for each of its processes. It ends with its main process; what that left
+ * running in its process group is killed. stderr is handed on line by line: EXEC_STDERR_LINES lines of a run, cut at
+ * EXEC_STDERR_LINE bytes.
  *
  * Error texts never hold what it printed to stdout: that may be a token. Single-threaded. */
 #pragma once
@@ -12,6 +13,7 @@
 #include "kubeconfig.h"
 
 enum { EXEC_OUTPUT_MAX = 256 << 10, EXEC_STDERR_LINES = 20, EXEC_STDERR_LINE = 300, EXEC_FDS = 3 };
+#define EXEC_DATA_MAX (UINT64_C(1) << 30) /* RLIMIT_DATA */
 
 struct exec_credential {
 	char *token;	   /* NULL: none */

@@ -361,6 +361,14 @@ bool process_die_with(pid_t parent)
 	return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent;
 }
 
+int process_go_early(void)
+{
+	char text[16] = "";
+	_cleanup_(close_fd) int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+	bool late = fd >= 0 && read(fd, text, sizeof text - 1) > 0 && text[0] == '-';
+	return late && pwrite(fd, "0", 1, 0) < 0 ? -errno : 0;
+}
+
 #ifdef RECONCILED_FAULTS
 bool fault(const char *name)
 {

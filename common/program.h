@@ -74,6 +74,9 @@ int process_start_time(pid_t pid, uint64_t *ret_start);
 int process_open(pid_t pid, uint64_t start, int *ret_pidfd);
 /* The parent-death signal SIGKILL, then checks that the parent is still `parent`; false: it is gone, exit. */
 bool process_die_with(pid_t parent);
+/* A service that is to go late when memory runs out (OOMScoreAdjust=) does not hand that on to a child, which calls this.
+ * Async-signal-safe. */
+int process_go_early(void);
 /* The folder of the running program's file, for the programs beside it: DIR/NAME, or
  * ../libexec/reconciled/NAME. Owned by the caller. */
 char *program_beside(const char *name);

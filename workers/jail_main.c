@@ -299,19 +299,12 @@ static _Noreturn void init(int launcher)
 	jail_serve(launcher, &own);
 }
 
-/* A service that is to go late when memory runs out (OOMScoreAdjust=) does not hand that on. */
-static void go_early_without_memory(void)
-{
-	char text[16] = "";
-	_cleanup_(close_fd) int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
-	if (fd >= 0 && read(fd, text, sizeof text - 1) > 0 && text[0] == '-' && pwrite(fd, "0", 1, 0) < 0)
-		jail_fail("oom_score_adj: %s", strerror(errno));
-}
-
 int main(int argc, char **argv)
 {
 	parse(argc, argv);
-	go_early_without_memory();
+	int rc = process_go_early();
+	if (rc < 0)
+		jail_fail("oom_score_adj: %s", strerror(-rc));
 	choose_user();
 	settle_descriptors();
 	check_parts();

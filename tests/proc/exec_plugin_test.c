@@ -240,6 +240,7 @@ static void test_failures(void)
 	    {"echo Welcome; rm do; exec sh $SRC/tests/lib/plugin.sh .",
 	     {"does not begin with a JSON object"}},
 	    {"kill -9 $$", {"killed by signal 9"}},
+	    {"exec dd if=/dev/zero of=/dev/null bs=1100M count=1", {"exit status 1", "memory exhausted"}},
 	    {"echo "
 	     "'{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/"
 	     "v1beta1\",\"status\":{"
