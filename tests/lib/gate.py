@@ -2,8 +2,9 @@
 """A gate before an API server that speaks plain HTTP: what a line of FOLDER/deny names in a request is answered with 403; what the API server
 answers to a request that a line of FOLDER/hold names is held back while the line stands there.
 
-gate.py FOLDER UPSTREAM_PORT
+gate.py FOLDER UPSTREAM_PORT [PREFIX]
 
+With PREFIX ("/k8s/c1") it takes that off each path; one without it is answered with 403.
 A line is a text of the path ("/services"), or a method and a text ("PATCH /status"). The files are read again and again.
 Writes its port to FOLDER/port. One request per connection."""
 import json
@@ -14,6 +15,7 @@ import threading
 import time
 
 folder, upstream = sys.argv[1], int(sys.argv[2])
+prefix = sys.argv[3] if len(sys.argv) > 3 else ""
 
 
 def named(where, method, path):
@@ -60,7 +62,9 @@ def serve(client):
         head, rest = head.split(b"\r\n\r\n", 1)
         lines = head.split(b"\r\n")
         method, path = lines[0].decode().split(" ")[:2]
-        if named("deny", method, path):
+        if prefix:
+            lines[0] = lines[0].replace(b" %s/" % prefix.encode(), b" /", 1)
+        if named("deny", method, path) or not path.startswith(prefix + "/"):
             length = next((int(line.split(b":")[1]) for line in lines if line.lower().startswith(b"content-length:")), 0)
             while len(rest) < length and (data := client.recv(65536)):
                 rest += data
