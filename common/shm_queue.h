@@ -417,7 +417,7 @@ static inline uint8_t shm_block_kind(uint8_t entry)
 	return entry == shm_block_entry(entry & 15) ? entry & 15 : SHM_BLOCK_COUNT;
 }
 _Static_assert(SHM_BLOCK_COUNT <= 15, "a kind is 4 bits");
-/* In redo.bytes: shm_redo_check() follows the entries. The short records of keys that are well have none. */
+/* In redo.bytes: shm_redo_check() follows the entries. The short records of keys that are well have none, and may change less. */
 #define SHM_REDO_CHECKED 1u
 /* What makes a redo record of so many bytes valid: likewise. */
 static inline uint32_t shm_redo_mark(uint32_t bytes)

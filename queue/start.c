@@ -215,8 +215,12 @@ static int find_slot(void *ctx, uint32_t slot, const struct shm_slot *s, struct 
 	struct start *b = ctx;
 	struct workqueue *wq = b->wq;
 	int rc = find_namespace(wq, s, err);
-	if (rc == 0)
-		rc = find_key(b, index_tag(index_hash_of(&wq->index, s)), slot, err);
+	if (rc < 0)
+		return rc;
+	uint64_t hash = index_hash_of(&wq->index, s);
+	if (SHM_LEASED(s->state) && store_detail(wq->store, s->detail)->key_hash != hash)
+		return err_set(err, -EBADMSG, "slot %u has the lease of another key", slot);
+	rc = find_key(b, index_tag(hash), slot, err);
 	if (rc < 0)
 		return rc;
 	struct workqueue_controller *c = &wq->controllers[s->controller];

@@ -184,6 +184,26 @@ static bool redo_is_whole(const struct shm_redo *redo, uint32_t bytes)
 	return check == shm_redo_check(redo, bytes);
 }
 
+/* A short record has no check: it belongs to keys that are well, and to every one of them. What it may change is its own slot, then the
+ * number of the next lease and counters of the slot's controller, so that wrong bits in it reach no other key. */
+static bool short_may_change(const struct store *st, const struct shm_redo *redo, uint32_t at,
+			     struct store_redo_entry entry)
+{
+	uint64_t place = (uint64_t)redo->slot * SHM_REF_UNIT;
+	const struct shm_slot *slot = (const struct shm_slot *)(const void *)(st->at + place);
+	if (at == 0)
+		return kind_of(st, (uint32_t)(place / SHM_BLOCK)) == SHM_BLOCK_SLOTS &&
+		       place % sizeof(*slot) == 0 &&
+		       entry.offset == place + offsetof(struct shm_slot, word) &&
+		       entry.length <=
+			   offsetof(struct shm_slot, controller) - offsetof(struct shm_slot, word);
+	if (entry.offset == SHM_HEADER_AT + offsetof(struct shm_queue_header, next_generation))
+		return entry.length == 2 * sizeof(uint64_t);
+	uint64_t counters = STORE_ROW_BYTE(slot->controller, counters);
+	return entry.offset >= counters &&
+	       entry.offset + entry.length <= counters + sizeof(struct shm_controller_counters);
+}
+
 static int recover_redo(struct store *st, struct err *err)
 {
 	struct shm_redo *redo = (struct shm_redo *)(void *)(st->at + SHM_REDO_AT);
@@ -201,7 +221,8 @@ static int recover_redo(struct store *st, struct err *err)
 		memcpy(&entry, redo->entries + at, sizeof(entry));
 		uint64_t next = (uint64_t)at + sizeof(entry) + entry.length;
 		if (next > bytes || entry.length % 8 || (uint64_t)entry.offset + entry.length > end ||
-		    entry.offset < SHM_HEADER_AT)
+		    entry.offset < SHM_HEADER_AT ||
+		    (!(mark & SHM_REDO_CHECKED) && !short_may_change(st, redo, at, entry)))
 			return err_set(err, -EBADMSG, "the redo record is damaged");
 		at = (uint32_t)next;
 	}

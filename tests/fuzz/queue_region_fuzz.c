@@ -120,6 +120,25 @@ static void is_over(void *ctx, uint32_t slot)
 	(void)slot;
 }
 
+/* The leases that were there end, as their workers say or without them. */
+static void end_leases(struct workqueue *wq, int64_t now)
+{
+	static const uint32_t outcomes[] = {WIRE_OUTCOME_OK, WIRE_OUTCOME_CRASHED, WIRE_OUTCOME_THROTTLED};
+	struct workqueue_end end;
+	for (uint32_t slot = 0; slot < store_slots(wq->store); slot++) {
+		const struct shm_slot *s = store_slot(wq->store, slot);
+		if (!SHM_LEASED(s->state))
+			continue;
+		struct wire_done done = {.slot = slot,
+					 .generation = store_detail(wq->store, s->detail)->generation,
+					 .outcome = outcomes[slot % 3],
+					 .requeue_after_ms = -1};
+		FUZZ_CHECK((slot % 4 ? workqueue_done(wq, &done, now, &end)
+				     : workqueue_lost(wq, slot, done.generation, now, &end)) == 0,
+			   "a lease that was taken over is not there");
+	}
+}
+
 /* Whatever was believed must bear a queue's life. */
 static void use(struct workqueue *wq)
 {
@@ -127,6 +146,7 @@ static void use(struct workqueue *wq)
 	for (uint16_t i = 0; i < SHM_CONTROLLERS_MAX; i++)
 		if (store_controller(wq->store, i)->name[0])
 			workqueue_configure(wq, i, &rules);
+	end_leases(wq, now);
 	for (int turn = 0; turn < 3; turn++) {
 		workqueue_tick(wq, now, 4096, is_over, NULL);
 		for (uint16_t i = 0; i < SHM_CONTROLLERS_MAX; i++) {

@@ -144,6 +144,82 @@ Test(queue_damage, a_redo_record_that_is_valid)
 	lib_done(&l);
 }
 
+/* The key that a short record changes; not its neighbours, whatever bit of the record is wrong. */
+static void flip_short(struct lib *l, const struct workqueue_grant *g, uint32_t words)
+{
+	struct shm_redo *redo = (struct shm_redo *)(void *)(l->memory + SHM_REDO_AT);
+	size_t n = (size_t)l->store.blocks * SHM_BLOCK, refused = 0, kept = 0;
+	char *copy = xcalloc(LIB_BYTES, 1);
+	redo->bytes = shm_redo_mark(words * 8);
+	for (size_t at = 0; at < 8 + words * 8; at++)
+		for (int bit = 0; bit < 8; bit++) {
+			memcpy(copy, l->memory, n);
+			copy[SHM_REDO_AT + at] = (char)(copy[SHM_REDO_AT + at] ^ 1 << bit);
+			struct store st = lib_store(copy, 24 * (uint64_t)SHM_BLOCK);
+			struct err err = {0};
+			st.allocated = 24 * (uint64_t)SHM_BLOCK;
+			int rc = store_recover(&st, &err);
+			cr_assert(rc == 0 || (rc == -EBADMSG && err.text[0]), "byte %zu, bit %d: %d '%s'", at,
+				  bit, rc, err.text);
+			refused += rc < 0;
+			kept += rc == 0;
+			for (uint32_t i = 0; i < store_slots(&l->store); i++)
+				cr_assert(i == g->slot || memcmp(copy + store_slot_byte(&l->store, i),
+								 store_slot(&l->store, i), 64) == 0,
+					  "byte %zu, bit %d: slot %u is another", at, bit, i);
+			for (uint64_t i = SHM_HISTORY_AT; i < n; i++)
+				cr_assert(copy[i] == l->memory[i] ||
+					      i / 64 == store_slot_byte(&l->store, g->slot) / 64,
+					  "byte %zu, bit %d: byte %llu is another", at, bit,
+					  (unsigned long long)i);
+			store_done(&st);
+		}
+	cr_assert(refused > 8 * 8 && kept > 0, "%zu refused, %zu not", refused, kept);
+	redo->bytes = 0;
+	free(copy);
+}
+
+Test(queue_damage, a_short_redo_record_reaches_no_other_key)
+{
+	struct lib l;
+	struct workqueue_grant g;
+	struct workqueue_end end;
+	fill(&l);
+	lib_add_key(&l, lib_key("well", 1000));
+	cr_assert(lib_grant(&l, &g) && span_is(g.name, "well"));
+	flip_short(&l, &g, 12);
+	struct wire_done done = {.slot = g.slot, .generation = g.generation, .requeue_after_ms = -1};
+	cr_assert(workqueue_done(&l.wq, &done, l.now, &end) == 0);
+	flip_short(&l, &g, 6);
+	lib_done(&l);
+}
+
+/* A wrong bit in the hash or the name of a leased key. Its place in the table is found by the hash that its lease has. */
+Test(queue_damage, a_lease_of_another_key)
+{
+	struct lib l;
+	struct workqueue_grant g;
+	struct err err = {0};
+	fill(&l);
+	lib_add_key(&l, lib_key("well", 1000));
+	cr_assert(lib_grant(&l, &g));
+	struct shm_slot *s = store_slot_at(&l.store, g.slot);
+	struct shm_detail *d = store_detail_at(&l.store, s->detail);
+	void *const parts[] = {&d->key_hash, s->name};
+	size_t n = (size_t)l.store.blocks * SHM_BLOCK;
+	char *copy = xcalloc(LIB_BYTES, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		for (int bit = 0; bit < 32; bit++) {
+			memcpy(copy, l.memory, n);
+			copy[(char *)parts[i] - l.memory + bit / 8] ^= (char)(1 << bit % 8);
+			cr_assert(recover(copy, span_of(""), &err) == -EBADMSG &&
+				      strstr(err.text, "the lease of another key"),
+				  "part %zu, bit %d: '%s'", i, bit, err.text);
+		}
+	free(copy);
+	lib_done(&l);
+}
+
 Test(queue_damage, the_directory)
 {
 	flip_all(
