@@ -118,22 +118,41 @@ static bool lock_writer(int fd)
 	return true;
 }
 
+/* O_NONBLOCK, or a FIFO in the place of the file would stop its reader here. */
+static int open_file(const char *path, int flags, mode_t mode, struct err *err)
+{
+	int fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, mode);
+	if (fd >= 0)
+		return fd;
+	/* A link, a folder, a socket. */
+	if (errno == ELOOP || errno == EISDIR || errno == ENXIO)
+		return err_set(err, -errno, "%s is not a regular file: remove it", path);
+	return err_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
+}
+
 /* One try: 0 done, 1 the file was replaced meanwhile (try again), or negative. */
 static int open_once(const char *path, mode_t mode, int *ret_fd, bool *ret_created, struct err *err)
 {
 	bool created = false;
-	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0 && errno == ENOENT) {
-		fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_CREAT | O_EXCL, mode);
-		if (fd < 0 && errno == EEXIST)
+	int fd = open_file(path, O_RDWR, 0, err);
+	if (fd == -ENOENT) {
+		fd = open_file(path, O_RDWR | O_CREAT | O_EXCL, mode, err);
+		if (fd == -EEXIST)
 			return 1;
 		created = true;
 	}
 	if (fd < 0)
-		return err_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
+		return fd;
 	struct stat by_fd = {0}, by_path = {0};
 	int rc = 0;
-	if (!lock_writer(fd)) {
+	if (fstat(fd, &by_fd) < 0) {
+		rc = err_set(err, -errno, "cannot stat %s: %s", path, strerror(errno));
+	} else if (!S_ISREG(by_fd.st_mode)) {
+		rc = err_set(err, -EINVAL, "%s is not a regular file: remove it", path);
+	} else if (by_fd.st_uid != geteuid() && geteuid() != 0) {
+		rc = err_set(err, -EPERM, "%s belongs to another user (uid %u): remove it", path,
+			     by_fd.st_uid);
+	} else if (!lock_writer(fd)) {
 		struct region_header h = {0};
 		if (errno != EWOULDBLOCK)
 			rc = err_set(err, -errno, "cannot lock %s: %s", path, strerror(errno));
@@ -144,9 +163,7 @@ static int open_once(const char *path, mode_t mode, int *ret_fd, bool *ret_creat
 			rc = err_set(err, -EBUSY,
 				     "%s is written by another process (pid %u): stop that one first", path,
 				     h.writer_pid);
-	} else if (fstat(fd, &by_fd) < 0) {
-		rc = err_set(err, -errno, "cannot stat %s: %s", path, strerror(errno));
-	} else if (stat(path, &by_path) < 0 || by_fd.st_ino != by_path.st_ino ||
+	} else if (fstat(fd, &by_fd) < 0 || stat(path, &by_path) < 0 || by_fd.st_ino != by_path.st_ino ||
 		   by_fd.st_dev != by_path.st_dev) {
 		rc = 1; /* between open and lock its last writer unlinked it */
 	}
@@ -233,11 +250,6 @@ int region_write(const char *path, const struct region_spec *spec, struct region
 		struct stat st;
 		rc = fstat(r.fd, &st) < 0 ? err_set(err, -errno, "cannot stat %s: %s", path, strerror(errno))
 					  : 0;
-		if (rc == 0 && !S_ISREG(st.st_mode))
-			rc = err_set(err, -EINVAL, "%s is not a regular file: remove it", path);
-		if (rc == 0 && st.st_uid != geteuid() && geteuid() != 0)
-			rc = err_set(err, -EPERM, "%s belongs to another user (uid %u): remove it", path,
-				     st.st_uid);
 		if (rc == 0 && check_old(r.fd, &st, spec, boot_id, &why) < 0) {
 			/* Its readers keep the old file; nobody is shown a file that changes its meaning
 			 * under them. */
@@ -310,9 +322,9 @@ int region_read(const char *path, const struct region_spec *spec, struct region 
 	int rc = read_boot_id(boot_id);
 	if (rc < 0)
 		return err_set(err, rc, "cannot read /proc/sys/kernel/random/boot_id: %s", strerror(-rc));
-	struct region r = {.fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
+	struct region r = {.fd = open_file(path, O_RDONLY, 0, err)};
 	if (r.fd < 0)
-		return err_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
+		return r.fd;
 	r.path = xstrdup(path);
 	struct stat st;
 	if (fstat(r.fd, &st) < 0)

@@ -18,6 +18,7 @@
 #include <nng/nng.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -135,8 +136,11 @@ int port_listen(const char *path, struct port **ret, struct err *err)
 	if (!r && p->fd < 0)
 		r = NNG_EINTERNAL;
 	if (r) {
-		const char *hint =
-		    r == NNG_EADDRINUSE ? " (another process listens there: stop it first)" : "";
+		struct stat st;
+		const char *hint = r != NNG_EADDRINUSE ? ""
+				   : lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode)
+				       ? " (what is there is no socket: remove it)"
+				       : " (another process listens there: stop it first)";
 		err_set(err, error_of(r), "cannot listen on %s: %s%s", path, nng_strerror(r), hint);
 		port_free(p);
 		return error_of(r);

@@ -13,6 +13,16 @@ const char *control_controller(const struct ctl_command *self, int argc, char **
 	return argv[0];
 }
 
+int control_find(struct queue_reader *q, struct span name, struct shm_controller *ret, struct err *err)
+{
+	for (uint32_t i = 0; i < SHM_CONTROLLERS_MAX; i++)
+		if (queue_controller(q, i, ret) && span_is(name, ret->name))
+			return 0;
+	return err_set(err, -ENOENT,
+		       "the queue has no controller " SPAN_FMT ": `reconcilectl status` shows them",
+		       SPAN_ARG(name));
+}
+
 int control_ask(const struct ctl *c, const struct wire_control *wish, uint32_t *ret_count, struct err *err)
 {
 	const struct wire request = {.type = WIRE_TYPE_CONTROL, .control = *wish};

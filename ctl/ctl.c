@@ -127,9 +127,12 @@ int ctl_ask(const struct ctl *c, const struct wire *request, enum wire_type want
 	struct wire answer = {0};
 	struct transport_client *client;
 	if (access(path, F_OK) < 0)
-		return err_set(err, -ENOTCONN,
-			       "no broker listens at %s: is reconciled running? (another --runtime-dir?)",
-			       path);
+		return err_set(
+		    err, -ENOTCONN,
+		    errno == EACCES
+			? "%s: you may not look there: run as the user of the services, or as root"
+			: "no broker listens at %s: is reconciled running? (another --runtime-dir?)",
+		    path);
 	int rc = process_start_time(getpid(), &hello.hello.start_time);
 	if (rc < 0)
 		return err_set(err, rc, "cannot read /proc/self/stat: %s", strerror(-rc));

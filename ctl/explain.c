@@ -1,5 +1,5 @@
 /* reconcilectl explain: what a key's slot and the history ring know about it. */
-#include "ctl.h"
+#include "control.h"
 #include "json.h"
 #include "key_name.h"
 #include "queue_view.h"
@@ -98,14 +98,6 @@ static bool gap_before(const struct history *h, size_t i)
 	return h->at[i].entry.from != h->at[i - 1].entry.to;
 }
 
-static bool find_controller(struct queue_reader *q, struct span name, struct shm_controller *ret)
-{
-	for (uint32_t i = 0; i < SHM_CONTROLLERS_MAX; i++)
-		if (queue_controller(q, i, ret) && span_is(name, ret->name))
-			return true;
-	return false;
-}
-
 /* Why nothing of the controller goes on, as the broker sees it; NULL: it does, or nobody knows. */
 static const char *paused_by_broker(const struct json *status, const char *controller)
 {
@@ -124,7 +116,7 @@ static void print_pause(struct queue_reader *q, const struct queue_key *k, const
 {
 	struct shm_controller c;
 	char ago[32];
-	if (!find_controller(q, span_of(k->controller), &c))
+	if (control_find(q, span_of(k->controller), &c, NULL) < 0)
 		return;
 	const char *why = paused_by_broker(who->status, c.name);
 	if (c.held_since) {
@@ -237,11 +229,10 @@ CTL_RUN(explain_run)
 	if (!queue_has_writer(q))
 		fputs("no broker has this region now: it is what the last one left\n", stderr);
 	bool known = found || h.count;
+	err.text[0] = '\0';
 	if (!known)
-		fprintf(stderr, "reconcilectl explain: nothing is known about %s%s%s\n", argv[c.first],
-			find_controller(q, name.controller, &row)
-			    ? ""
-			    : ": the queue has no controller of that name",
+		fprintf(stderr, "reconcilectl explain: nothing is known about %s%s%s%s\n", argv[c.first],
+			control_find(q, name.controller, &row, &err) < 0 ? ": " : "", err.text,
 			rc == -EAGAIN || rc == -EPROTO ? ", but a part of the region could not be read" : "");
 	who_done(&h.who);
 	free(h.at);

@@ -68,6 +68,11 @@ static int list(const struct ctl *c, const struct ctl_command *self, const char 
 	_cleanup_(buf_done) struct buf out = {0};
 	if (queue_open(c->program.region_dir, &q, &err) < 0)
 		return ctl_fail(self, err.text);
+	struct shm_controller row;
+	if (controller && control_find(q, span_of(controller), &row, &err) < 0) {
+		queue_close(q);
+		return ctl_fail(self, err.text);
+	}
 	struct queue_key **keys = collect(q, controller, &n);
 	int64_t now = clock_boottime_ns();
 	if (c->json) {

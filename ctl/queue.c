@@ -1,6 +1,6 @@
 /* reconcilectl queue: a list of keys, from shared memory. */
 #include "config.h"
-#include "ctl.h"
+#include "control.h"
 #include "queue_view.h"
 #include "text.h"
 #include "who.h"
@@ -115,14 +115,16 @@ static void print_table(struct queue_key *const *list, size_t n, const struct co
 		    counts->torn);
 }
 
-/* Controllers that an operator has paused. */
-static void print_held(struct queue_reader *q, bool json, int64_t now, struct buf *out)
+/* Controllers (or only this one) that an operator has paused. */
+static void print_held(struct queue_reader *q, const char *controller, bool json, int64_t now,
+		       struct buf *out)
 {
 	const char *comma = "";
 	struct shm_controller c;
 	char text[32];
 	for (uint32_t i = 0; i < SHM_CONTROLLERS_MAX; i++) {
-		if (!queue_controller(q, i, &c) || !c.held_since)
+		if (!queue_controller(q, i, &c) || !c.held_since ||
+		    (controller && strcmp(controller, c.name) != 0))
 			continue;
 		if (json)
 			buf_printf(out, "%s\"%s\"", comma, c.name);
@@ -133,8 +135,8 @@ static void print_held(struct queue_reader *q, bool json, int64_t now, struct bu
 	}
 }
 
-static void print_json(struct queue_reader *q, struct queue_key *const *list, size_t n,
-		       const struct counts *counts, bool broker, const struct who *who, int64_t now,
+static void print_json(struct queue_reader *q, const char *controller, struct queue_key *const *list,
+		       size_t n, const struct counts *counts, bool broker, const struct who *who, int64_t now,
 		       struct buf *out)
 {
 	buf_printf(out,
@@ -143,7 +145,7 @@ static void print_json(struct queue_reader *q, struct queue_key *const *list, si
 		   "%zu},\"paused\":[",
 		   broker ? "true" : "false", running_of(counts), counts->of[SHM_STATE_READY],
 		   settling_of(counts), counts->of[SHM_STATE_WAITING], counts->of[SHM_STATE_QUARANTINED]);
-	print_held(q, true, now, out);
+	print_held(q, controller, true, now, out);
 	buf_puts(out, "],\"keys\":[");
 	for (size_t i = 0; i < n; i++) {
 		buf_puts(out, i ? ",\n" : "\n");
@@ -171,18 +173,24 @@ CTL_RUN(queue_run)
 		ctl_usage(self, "--limit is a number up to %d, not %s", LIMIT_MAX, limit_text);
 	if (queue_open(c.program.region_dir, &q, &err) < 0)
 		return ctl_fail(self, err.text);
-	struct queue_key **list = collect(q, argv[c.first], limit, &n, &counts);
+	const char *controller = argv[c.first];
+	struct shm_controller row;
+	if (controller && control_find(q, span_of(controller), &row, &err) < 0) {
+		queue_close(q);
+		return ctl_fail(self, err.text);
+	}
+	struct queue_key **list = collect(q, controller, limit, &n, &counts);
 	int64_t now = clock_boottime_ns();
 	bool broker = queue_has_writer(q);
 	struct who who = {0};
 	if (broker && n && running_of(&counts))
 		who_ask(&c, &who);
 	if (c.json)
-		print_json(q, list, n, &counts, broker, &who, now, &out);
+		print_json(q, controller, list, n, &counts, broker, &who, now, &out);
 	else
 		print_table(list, n, &counts, &who, now, &out);
 	if (!c.json)
-		print_held(q, false, now, &out);
+		print_held(q, controller, false, now, &out);
 	ctl_print(&out);
 	if (!broker)
 		fputs("no broker has this region now: it is what the last one left\n", stderr);

@@ -60,7 +60,9 @@ static int add_all(const struct ctl *c, const char *controller, const struct whe
 	uint32_t cursor = 0;
 	size_t n = 0;
 	int more = 1;
+	struct shm_controller row;
 	*ret_count = 0;
+	rc = control_find(q, span_of(controller), &row, err);
 	while (rc == 0 && more != 0 && more != -EPROTO) {
 		more = queue_next(q, &cursor, &found[n]);
 		if (more > 0 && strcmp(found[n].controller, controller) == 0) {

@@ -295,9 +295,16 @@ static int region_run(const struct ctl *c, const struct ctl_command *self, const
 	_cleanup_(buf_done) struct buf out = {0};
 	_cleanup_(free_ptr) struct depth *list = xcalloc(SHM_CONTROLLERS_MAX, sizeof(*list));
 	ctl_fail(self, why);
-	if (queue_open(c->program.region_dir, &q, &err) < 0)
-		return ctl_fail(self, err.text);
-	size_t n = region_count(q, list);
+	size_t n = 0;
+	if (queue_open(c->program.region_dir, &q, &err) < 0) {
+		ctl_fail(self, err.text);
+		if (c->json) {
+			print_region(list, n, true, why, &out);
+			ctl_print(&out);
+		}
+		return EXIT_FAILURE;
+	}
+	n = region_count(q, list);
 	if (!c->json)
 		buf_puts(&out, queue_has_writer(q)
 				   ? "The broker lives but does not answer. Its region holds:\n"

@@ -38,7 +38,8 @@ static bool set_debt(struct roster *r, struct roster_entry *e, enum roster_debt 
 static int put_in_place(const struct roster *r, struct span text)
 {
 	_cleanup_(free_ptr) char *fresh = xasprintf("%s.new", r->path);
-	_cleanup_(close_fd) int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	_cleanup_(close_fd) int fd =
+	    open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 	if (fd < 0)
 		return -errno;
 	for (size_t at = 0; at < text.len;) {
@@ -93,7 +94,8 @@ static int read_line(struct roster *r, const char **at, bool lost, struct err *e
 int roster_read(struct roster *r, struct procs *procs, const char *path, bool lost, struct err *err)
 {
 	*r = (struct roster){.procs = procs, .path = xstrdup(path)};
-	_cleanup_(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	/* O_NONBLOCK: nothing in the place of the file must stop us here. */
+	_cleanup_(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
 		return err_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
 	_cleanup_(buf_done) struct buf text = {.limit = BYTES_MAX};
@@ -102,8 +104,9 @@ int roster_read(struct roster *r, struct procs *procs, const char *path, bool lo
 		n = to ? read(fd, to, 4096) : 0;
 		if (n < 0 && errno == EINTR)
 			n = 1;
-		else if (n > 0)
-			text.len += (size_t)n;
+		else if (n < 0)
+			return err_set(err, -errno, "cannot read %s: %s", path, strerror(errno));
+		text.len += (size_t)n;
 	}
 	const char *at = buf_str(&text);
 	int rc = 1;

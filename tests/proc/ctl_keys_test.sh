@@ -103,7 +103,7 @@ check "key by key" [ "$(jq -c 'map(.requeued)' "$FOLDER/out")" = "[false,true]" 
 check "explain of an unknown key fails" status_is 1 r explain moody/default/nothing
 check "and says so" says "$FOLDER/err" "nothing is known about moody/default/nothing"
 check "of an unknown controller, too" status_is 1 r explain nobody/default/a
-check "and says that it is unknown" says "$FOLDER/err" "no controller of that name"
+check "and says that it is unknown" says "$FOLDER/err" "the queue has no controller"
 check "a folder too long for a socket is wrong usage" status_is 2 "$BIN/reconcilectl" status --runtime-dir "/tmp/$(printf '%0100d' 0)"
 check "back to waiting" within 20 state moody/default/later WAITING
 

@@ -360,6 +360,65 @@ static void a_file_of_another_version_or_boot(void)
 			 "the directory is damaged");
 }
 
+/* A start that fails, with these words in its log. */
+static void does_not_start(const char *what, const char *says)
+{
+	_cleanup_(free_ptr) char *log = xasprintf("%s/fails.log", check_folder());
+	int status = check_wait(
+	    check_start(log, (const char *[]){"reconciled-queue", "--config-dir", conf_dir, "--runtime-dir",
+					      run_dir, "--region-dir", shm_dir, NULL}),
+	    30);
+	_cleanup_(free_ptr) char *text = check_read(log);
+	CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 1 && strstr(text, says), "%s: status %x: %s",
+		  what, (unsigned)status, text);
+}
+
+static bool make_folder(const char *path)
+{
+	return mkdir(path, 0700) == 0;
+}
+static bool make_fifo(const char *path)
+{
+	return mkfifo(path, 0600) == 0;
+}
+static bool make_link(const char *path)
+{
+	return symlink("/dev/null", path) == 0;
+}
+
+/* Nobody waits for what is no file, and nobody follows a link. */
+static void what_is_no_file_in_the_place_of_one(void)
+{
+	static const struct {
+		const char *name;
+		bool (*make)(const char *path);
+	} kinds[] = {{"a folder", make_folder}, {"a FIFO", make_fifo}, {"a link", make_link}};
+	_cleanup_(free_ptr) char *region = region_path(), *hosts = xasprintf("%s/queue.hosts", run_dir),
+				 *next = xasprintf("%s.new", hosts);
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		struct queue_reader *q;
+		struct err err = {0};
+		broker_kill();
+		CHECK(unlink(region) == 0 && kinds[i].make(region));
+		does_not_start(kinds[i].name, "is not a regular file: remove it");
+		CHECK_MSG(queue_open(shm_dir, &q, &err) < 0 && strstr(err.text, "is not a regular file"),
+			  "%s: '%s'", kinds[i].name, err.text);
+		CHECK(remove(region) == 0 && unlink(hosts) == 0 && kinds[i].make(hosts) &&
+		      kinds[i].make(next));
+		broker_start();
+		CHECK(watcher_hello());
+		CHECK(remove(next) == 0 && remove(hosts) == 0);
+		it_works("after-no-file");
+	}
+	broker_kill();
+	CHECK(unlink(socket_path) == 0 && make_folder(socket_path));
+	does_not_start("a folder", "what is there is no socket: remove it");
+	CHECK(rmdir(socket_path) == 0);
+	broker_start();
+	CHECK(watcher_hello());
+	it_works("after-no-socket");
+}
+
 /* Cut under it: it ends with a message, and the next one is no loop. */
 static void a_file_that_is_cut_while_it_is_in_use(void)
 {
@@ -397,15 +456,7 @@ static void a_file_system_without_room(void)
 	}
 	broker_kill();
 	CHECK(mount("tmpfs", shm_dir, "tmpfs", MS_NOSUID | MS_NODEV, "size=4m,mode=0700") == 0);
-	_cleanup_(free_ptr) char *log = xasprintf("%s/full.log", check_folder());
-	int status = check_wait(
-	    check_start(log, (const char *[]){"reconciled-queue", "--config-dir", conf_dir, "--runtime-dir",
-					      run_dir, "--region-dir", shm_dir, NULL}),
-	    30);
-	_cleanup_(free_ptr) char *text = check_read(log);
-	CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 1 && strstr(text, "budgets.queue") &&
-		      strstr(text, "bytes free"),
-		  "status %x: %s", (unsigned)status, text);
+	does_not_start("a full tmpfs", "budgets.queue");
 	CHECK(umount(shm_dir) == 0);
 	/* Room at the start, and none later: another file takes it. */
 	CHECK(mount("tmpfs", shm_dir, "tmpfs", MS_NOSUID | MS_NODEV, "size=9m,mode=0700") == 0);
@@ -459,6 +510,7 @@ int main(int argc, char **argv)
 	many_connections_keep_nobody_out_for_long(started);
 	a_file_that_was_cut_before_the_start();
 	a_file_of_another_version_or_boot();
+	what_is_no_file_in_the_place_of_one();
 	a_file_that_is_cut_while_it_is_in_use();
 	a_file_system_without_room();
 	int rc = check_result();
