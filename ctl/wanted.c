@@ -2,42 +2,6 @@
 #include "config_internal.h"
 #include "json_scan.h"
 
-int wanted_parse(const char *text, struct wanted *ret, struct err *err)
-{
-	const char *equal;
-	if (strcmp(text, "delete") == 0) {
-		*ret = (struct wanted){.type = WANTED_DELETE};
-		return 0;
-	}
-	if (strncmp(text, "condition=", 10) == 0 && text[10]) {
-		equal = strchr(text + 10, '=');
-		*ret = (struct wanted){WANTED_CONDITION,
-				       equal ? strndup(text + 10, (size_t)(equal - text - 10))
-					     : xstrdup(text + 10),
-				       xstrdup(equal ? equal + 1 : "True")};
-		return 0;
-	}
-	/* The first '=' that is not inside ['...']. */
-	bool quoted = false;
-	for (equal = text; *equal && (quoted || *equal != '='); equal++)
-		quoted ^= *equal == '\'';
-	if (equal == text)
-		return err_set(
-		    err, -EINVAL,
-		    "--for %.200s: write condition=TYPE, condition=TYPE=STATUS, PATH=VALUE, PATH, or delete",
-		    text);
-	*ret = (struct wanted){WANTED_PATH, strndup(text, (size_t)(equal - text)),
-			       *equal ? xstrdup(equal + 1) : NULL};
-	return 0;
-}
-
-void wanted_done(struct wanted *w)
-{
-	free(w->path);
-	free(w->value);
-	*w = (struct wanted){0};
-}
-
 /* ---- paths ---- */
 
 /* Takes one step off the path. Exactly one of: a name in key, an index, or any. False: not a path. */
@@ -72,6 +36,51 @@ static bool step(const char **path, struct span *ret_key, size_t *ret_index, boo
 	*ret_index = index;
 	*path = end + 1;
 	return true;
+}
+
+int wanted_parse(const char *text, struct wanted *ret, struct err *err)
+{
+	const char *equal;
+	if (strcmp(text, "delete") == 0) {
+		*ret = (struct wanted){.type = WANTED_DELETE};
+		return 0;
+	}
+	if (strncmp(text, "condition=", 10) == 0 && text[10]) {
+		equal = strchr(text + 10, '=');
+		*ret = (struct wanted){WANTED_CONDITION,
+				       equal ? strndup(text + 10, (size_t)(equal - text - 10))
+					     : xstrdup(text + 10),
+				       xstrdup(equal ? equal + 1 : "True")};
+		return 0;
+	}
+	/* The first '=' that is not inside ['...']. */
+	bool quoted = false;
+	for (equal = text; *equal && (quoted || *equal != '='); equal++)
+		quoted ^= *equal == '\'';
+	if (equal == text)
+		return err_set(
+		    err, -EINVAL,
+		    "--for %.200s: write condition=TYPE, condition=TYPE=STATUS, PATH=VALUE, PATH, or delete",
+		    text);
+	_cleanup_(free_ptr) char *path = strndup(text, (size_t)(equal - text));
+	struct span key;
+	size_t index;
+	bool any;
+	for (const char *at = path; *at;)
+		if (!step(&at, &key, &index, &any))
+			return err_set(err, -EINVAL,
+				       "--for %.200s: the path is wrong at \"%.100s\": write names with dots "
+				       "between, [0] or [*] for list items, ['a.b/c'] for odd keys",
+				       text, at);
+	*ret = (struct wanted){WANTED_PATH, xstrdup(path), *equal ? xstrdup(equal + 1) : NULL};
+	return 0;
+}
+
+void wanted_done(struct wanted *w)
+{
+	free(w->path);
+	free(w->value);
+	*w = (struct wanted){0};
 }
 
 static bool scalar_is(struct span value, const char *want, struct buf *seen)

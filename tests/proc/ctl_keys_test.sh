@@ -70,8 +70,8 @@ check "the second one parks it" within 20 state moody/default/crash QUARANTINED
 check "queue counts them" counted quarantined 1
 check "queue, for people" status_is 0 r queue moody
 check "has every key" says "$FOLDER/out" "3 keys: 0 running, 0 ready, 0 settling, 2 waiting, 1 quarantined"
-check "queue of another controller" status_is 0 r queue nobody
-check "has none" says "$FOLDER/out" "0 keys"
+check "queue of a controller that is not there" status_is 1 r queue nobody
+check "says so" says "$FOLDER/err" 'the queue has no controller nobody: `reconcilectl status` shows them'
 check "queue --limit" status_is 0 r queue --limit 1
 check "says what it leaves out" says "$FOLDER/out" "2 are not shown"
 check "status shows what fails" status_is 0 r status

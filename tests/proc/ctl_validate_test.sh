@@ -53,12 +53,23 @@ check "validate without a file" status_is 2 "$ctl" validate
 check "a wrong key" status_is 2 "$ctl" explain website
 check "a wrong output" status_is 2 "$ctl" queue -o yaml
 check "a wrong wish" status_is 2 "$ctl" wait v1/ConfigMap a/b --for =
+for path in 'a[' 'a[x]' 'a..b' "['a'"; do check "a wrong path $path" status_is 2 "$ctl" wait v1/ConfigMap a/b --for "$path"; done
+check "is shown" says err "--for ['a': the path is wrong at"
 check "a wrong kind" status_is 2 "$ctl" wait configmaps a/b --for delete
 check "a wrong time" status_is 2 "$ctl" wait v1/ConfigMap a/b --for delete --timeout 30
 
 mkdir run shm
 check "no broker" status_is 1 "$ctl" status --runtime-dir run --region-dir shm
 check "is said, with what to do" says err "is reconciled running?"
+check "in JSON, too" status_is 1 "$ctl" status -o json --runtime-dir run --region-dir shm
+check "which is JSON" [ "$(jq -c '[.broker, .controllers]' out)" = "[false,[]]" ]
+if [ "$(id -u)" = 0 ]; then
+	mkdir -m 700 closed
+	cp "$ctl" /tmp/reconcilectl.$$ # the folder of the build may be closed, too
+	check "a folder that one may not enter" status_is 1 setpriv --reuid 65534 --clear-groups /tmp/reconcilectl.$$ status --runtime-dir "$PWD/closed" --region-dir shm
+	check "is not called empty" says err "you may not look there"
+	rm /tmp/reconcilectl.$$
+fi
 check "no region" status_is 1 "$ctl" queue --runtime-dir run --region-dir shm
 check "requeue without a broker" status_is 1 "$ctl" requeue a/b/c --runtime-dir run --region-dir shm
 check_result
