@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/file.h>
@@ -348,6 +349,9 @@ int process_open(pid_t pid, uint64_t start, int *ret_pidfd)
 						   : -errno; /* EINVAL: a thread has the number now */
 	uint64_t now = 0;
 	int r = process_start_time(pid, &now);
+	/* It lives, and /proc does not show it: that is no proof of its end. */
+	if (r == -ESRCH && poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) == 0)
+		return -EACCES;
 	if (r < 0)
 		return r;
 	if (now != start)

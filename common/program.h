@@ -69,8 +69,8 @@ int64_t program_watchdog_ns(void);
 /* A process as others can prove it: the pid alone may be used again. start: field 22 of /proc/PID/stat.
  * -ESRCH. */
 int process_start_time(pid_t pid, uint64_t *ret_start);
-/* A pidfd of exactly that process: -ESRCH if it is gone or another has its pid now. Readable when it has
- * ended. */
+/* A pidfd of exactly that process: -ESRCH if it is gone or another has its pid now, -EACCES if it lives and /proc does not
+ * show it. Readable when it has ended. */
 int process_open(pid_t pid, uint64_t start, int *ret_pidfd);
 /* The parent-death signal SIGKILL, then checks that the parent is still `parent`; false: it is gone, exit. */
 bool process_die_with(pid_t parent);

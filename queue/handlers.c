@@ -107,6 +107,9 @@ static bool watch_processes(struct broker *b, struct peer *p, const struct wire_
 	if (rc < 0) {
 		procs_put(&b->procs, host);
 		procs_put(&b->procs, jail);
+		if (rc == -EACCES)
+			reports_set(&b->reports, peer_name(p), h->loaded.at[0].controller,
+				    span_of("processes"), WIRE_STATE_FAILED, span_of(err.text));
 		broker_refuse(b, p, token, WIRE_REFUSAL_MALFORMED, err.text);
 		return false;
 	}
@@ -114,6 +117,8 @@ static bool watch_processes(struct broker *b, struct peer *p, const struct wire_
 	procs_put(&b->procs, p->jail);
 	p->host = host;
 	p->jail = jail;
+	reports_set(&b->reports, peer_name(p), h->loaded.at[0].controller, span_of("processes"),
+		    WIRE_STATE_OK, span_of(""));
 	return true;
 }
 

@@ -21,7 +21,10 @@ int procs_get(struct procs *ps, uint32_t pid, uint64_t start, struct proc **ret,
 	int fd = -1;
 	int rc = process_open((pid_t)pid, start, &fd);
 	if (rc < 0 && rc != -ESRCH)
-		return err_set(err, rc, "cannot watch process %u: %s", pid, strerror(-rc));
+		return err_set(err, rc, "cannot watch process %u: %s%s", pid, strerror(-rc),
+			       rc == -EACCES
+				   ? "; /proc hides it (mounted with hidepid=, or ProtectProc= of a unit)"
+				   : "");
 	struct proc *p = xcalloc(1, sizeof(*p));
 	*p = (struct proc){
 	    .pid = pid, .start = start, .fd = fd, .dead = rc < 0, .references = 1, .next = ps->list};

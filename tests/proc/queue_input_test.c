@@ -446,14 +446,50 @@ static void a_file_that_is_cut_while_it_is_in_use(void)
 	}
 }
 
-/* In a mount namespace of our own. */
+/* ---- in a mount namespace of our own ---- */
+
+/* /proc/PID is covered, as hidepid= does it: that is no proof that the process has ended. */
+static void a_process_that_proc_hides(void)
+{
+	broker_kill();
+	broker_start();
+	CHECK(watcher_hello());
+	char folder[40];
+	struct host h = host_start("web", "web.1");
+	host_tell_it(&h, "poll");
+	CHECK(add("hidden"));
+	EXPECT_GRANT(&h, "shop/hidden");
+	for (int jail = 0; jail < 2; jail++) {
+		snprintf(folder, sizeof(folder), "/proc/%d", (int)(jail ? h.jail : h.pid));
+		CHECK(mount("tmpfs", folder, "tmpfs", 0, NULL) == 0);
+		/* Its lease is not given to another one. */
+		broker_kill();
+		does_not_start("a hidden process", "/proc hides it");
+		CHECK(umount(folder) == 0);
+		broker_start();
+		CHECK(watcher_hello() && state_of("hidden") == SHM_STATE_RUNNING);
+	}
+	host_end(&h);
+	CHECK(WAIT_FOR(10, state_of("hidden") == SHM_STATE_READY));
+	struct host other = host_start_as("web", digest_of("web"), "web.2", RIG_JAIL);
+	snprintf(folder, sizeof(folder), "/proc/%d", (int)other.jail);
+	CHECK(mount("tmpfs", folder, "tmpfs", 0, NULL) == 0);
+	host_tell_it(&other, "hello");
+	EXPECT(&other, "REFUSED malformed cannot watch process");
+	CHECK(status_has("/proc hides it"));
+	CHECK(umount(folder) == 0);
+	host_tell_it(&other, "hello");
+	EXPECT(&other, "ACK");
+	CHECK(!status_has("/proc hides it"));
+	host_tell_it(&other, "poll");
+	EXPECT_GRANT(&other, "shop/hidden");
+	host_tell_it(&other, "done %llu %llu 0 -1 1", other.slot, other.generation);
+	EXPECT(&other, "DONE_ACK 0");
+	host_end(&other);
+}
+
 static void a_file_system_without_room(void)
 {
-	if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0 ||
-	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
-		printf("left out, because it needs root and a mount namespace: a full tmpfs\n");
-		return;
-	}
 	broker_kill();
 	CHECK(mount("tmpfs", shm_dir, "tmpfs", MS_NOSUID | MS_NODEV, "size=4m,mode=0700") == 0);
 	does_not_start("a full tmpfs", "budgets.queue");
@@ -512,7 +548,13 @@ int main(int argc, char **argv)
 	a_file_of_another_version_or_boot();
 	what_is_no_file_in_the_place_of_one();
 	a_file_that_is_cut_while_it_is_in_use();
-	a_file_system_without_room();
+	if (geteuid() == 0 && unshare(CLONE_NEWNS) == 0 &&
+	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0) {
+		a_process_that_proc_hides();
+		a_file_system_without_room();
+	} else {
+		printf("left out, because it needs root and a mount namespace: /proc, a full tmpfs\n");
+	}
 	int rc = check_result();
 	fflush(stdout);
 	exit(rc);
