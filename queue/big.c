@@ -14,7 +14,10 @@ void big_init(struct big *b, size_t most)
 	char *at =
 	    mmap(NULL, b->most + BIG_STEP, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (at == MAP_FAILED) {
-		fprintf(stderr, "no address space for %zu bytes: %s\n", b->most + BIG_STEP, strerror(errno));
+		fprintf(stderr,
+			"no address space for %zu bytes: %s; a limit (ulimit -v, LimitAS=) must leave more "
+			"for budgets.queue\n",
+			b->most + BIG_STEP, strerror(errno));
 		abort();
 	}
 	size_t before = (size_t)(-(uintptr_t)at % BIG_STEP);

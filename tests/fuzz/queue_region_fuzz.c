@@ -53,6 +53,48 @@ static void work_off(struct workqueue *wq, uint16_t controller, int64_t now, uin
 	}
 }
 
+/* Leases one key and ends it so: it is held for what it wrote; parked, when it crashes often enough; or it stays leased and is
+ * added again, now or for later. */
+static void one_of_each(struct workqueue *wq, uint16_t controller)
+{
+	static const struct wire_write write = {
+	    .table = 1, .stream = 0, .resource_version = 1000, .own = true};
+	static const struct wire_add_key again[] = {{.cause = WIRE_CAUSE_UPDATED}, {.delay_ms = 60000}};
+	struct workqueue_grant g;
+	struct workqueue_end end = {.to = SHM_STATE_READY};
+	enum shm_state state;
+	for (int dirty = 0; dirty < 2; dirty++) {
+		FUZZ_CHECK(workqueue_grant(wq, controller, &holder, NOW, &g) == 1, "nothing is ready");
+		struct wire_done done = {.slot = g.slot,
+					 .generation = g.generation,
+					 .requeue_after_ms = dirty ? 1000 : -1,
+					 .writes = {&write, 1}};
+		FUZZ_CHECK(workqueue_done(wq, &done, NOW, &end) == 0 && end.to == SHM_STATE_SETTLING,
+			   "it is not held");
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(again); i++) {
+		FUZZ_CHECK(workqueue_grant(wq, controller, &holder, NOW, &g) == 1, "nothing is ready");
+		char namespace[64], name[200];
+		snprintf(namespace, sizeof(namespace), SPAN_FMT, SPAN_ARG(g.namespace));
+		snprintf(name, sizeof(name), SPAN_FMT, SPAN_ARG(g.name));
+		struct wire_add_key key = again[i];
+		key.namespace = span_of(namespace);
+		key.name = span_of(name);
+		workqueue_add(wq, controller, &key, NOW, &state);
+		FUZZ_CHECK(state == (i ? SHM_STATE_TIMED : SHM_STATE_DIRTY), "%s", shm_state_name(state));
+	}
+	struct wire_add_key key = {
+	    .namespace = span_of("shop"), .name = span_of("crashes"), .priority = 1000};
+	for (int i = 0; i < 3; i++) {
+		key.cause = i ? WIRE_CAUSE_OPERATOR : WIRE_CAUSE_CREATED;
+		workqueue_add(wq, controller, &key, NOW, &state);
+		work_off(wq, controller, NOW, WIRE_OUTCOME_CRASHED, 1);
+	}
+	FUZZ_CHECK(store_slot(wq->store, workqueue_slot(wq, controller, key.namespace, key.name))->state ==
+		       SHM_STATE_QUARANTINED,
+		   "it is not parked");
+}
+
 static void make_region(void)
 {
 	if (whole)
@@ -86,6 +128,7 @@ static void make_region(void)
 		work_off(&wq, row, NOW, WIRE_OUTCOME_TRANSIENT, 5);
 		work_off(&wq, row, NOW, WIRE_OUTCOME_CRASHED, 3);
 		work_off(&wq, row, NOW, WIRE_OUTCOME_THROTTLED, 2);
+		one_of_each(&wq, row);
 		struct workqueue_grant g;
 		for (int i = 0; i < 4; i++)
 			FUZZ_CHECK(workqueue_grant(&wq, row, &holder, NOW, &g) == 1, "nothing is ready");
@@ -147,6 +190,10 @@ static void use(struct workqueue *wq)
 		if (store_controller(wq->store, i)->name[0])
 			workqueue_configure(wq, i, &rules);
 	end_leases(wq, now);
+	for (uint16_t i = 0; i < SHM_CONTROLLERS_MAX; i++)
+		if (wq->controllers[i].configured)
+			workqueue_clear(wq, i, span_of(""), span_of(""), now);
+	workqueue_passed(wq, &(struct wire_place){.table = 1, .resource_version = 1000}, now);
 	for (int turn = 0; turn < 3; turn++) {
 		workqueue_tick(wq, now, 4096, is_over, NULL);
 		for (uint16_t i = 0; i < SHM_CONTROLLERS_MAX; i++) {
