@@ -247,11 +247,25 @@ static void recover_free(struct store *st, const struct named *named)
 	}
 }
 
+static int check_controllers(const struct store *st, struct err *err)
+{
+	for (uint32_t i = 0; i < SHM_CONTROLLERS_MAX; i++) {
+		const struct shm_controller *c = store_controller(st, i);
+		if (c->name[0] && (c->name[sizeof(c->name) - 1] || c->digest[sizeof(c->digest) - 1] ||
+				   c->pause_message[sizeof(c->pause_message) - 1] ||
+				   c->pause >= SHM_PAUSE_COUNT || c->crashed_count > SHM_CRASHED_KEYS))
+			return err_set(err, -EBADMSG, "the row of controller %u is damaged", i);
+	}
+	return 0;
+}
+
 int store_recover(struct store *st, struct err *err)
 {
 	int rc = recover_directory(st, err);
 	if (rc == 0)
 		rc = recover_redo(st, err);
+	if (rc == 0)
+		rc = check_controllers(st, err);
 	if (rc == 0 && store_header(st)->next_generation != ~store_header(st)->generation_check)
 		rc = err_set(err, -EBADMSG, "the number of the next lease is damaged");
 	if (rc < 0)

@@ -194,6 +194,31 @@ Test(queue_damage, a_short_redo_record_reaches_no_other_key)
 	lib_done(&l);
 }
 
+/* A number that leads outside, or a text without an end. */
+Test(queue_damage, the_row_of_a_controller)
+{
+	static const size_t parts[] = {
+	    offsetof(struct shm_controller, name) + 63, offsetof(struct shm_controller, digest) + 71,
+	    offsetof(struct shm_controller, pause_message) + 251, offsetof(struct shm_controller, pause),
+	    offsetof(struct shm_controller, crashed_count)};
+	struct lib l;
+	struct err err = {0};
+	fill(&l);
+	size_t n = (size_t)l.store.blocks * SHM_BLOCK;
+	char *copy = xcalloc(LIB_BYTES, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		for (int bit = 4; bit < 8; bit++) {
+			memcpy(copy, l.memory, n);
+			char *at = copy + SHM_CONTROLLERS_AT + parts[i];
+			*at = (char)(*at ^ 1 << bit);
+			cr_assert(recover(copy, span_of(""), &err) == -EBADMSG &&
+				      strstr(err.text, "the row of controller 0 is damaged"),
+				  "part %zu, bit %d: '%s'", i, bit, err.text);
+		}
+	free(copy);
+	lib_done(&l);
+}
+
 /* A wrong bit in the hash or the name of a leased key. Its place in the table is found by the hash that its lease has. */
 Test(queue_damage, a_lease_of_another_key)
 {
