@@ -13,6 +13,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#define LOOK_NS (5 * NS_PER_S) /* between two looks whether the kubeconfig is in place */
 enum { SPARE_DESCRIPTORS = 64, DRAIN_SECONDS = 30, FIRST_VERSION_NS = 100000 /* see storage.h */ };
 
 static struct {
@@ -113,16 +114,28 @@ static void reload(struct access *a)
 	program_notify("READY=1");
 }
 
-/* Until a signal asks for the end. */
-static void serve(int signals, struct access *a)
+/* Somebody deleted the kubeconfig, perhaps with its folder: whoever starts next needs it. */
+static void keep_kubeconfig(const struct access *a, unsigned port)
 {
-	int64_t watchdog = program_watchdog_ns();
+	struct err err;
+	if (!arg.write_kubeconfig || access(arg.write_kubeconfig, F_OK) == 0)
+		return;
+	if (announce(a, port, &err) == 0)
+		log_warning("the kubeconfig was deleted: it is written again",
+			    LOG_S("path", arg.write_kubeconfig));
+}
+
+/* Until a signal asks for the end. */
+static void serve(int signals, struct access *a, unsigned port)
+{
+	int64_t watchdog = program_watchdog_ns(), look = watchdog ? MIN(watchdog, LOOK_NS) : LOOK_NS;
 	for (;;) {
 		struct pollfd p = {.fd = signals, .events = POLLIN};
 		struct signalfd_siginfo info;
-		int n = poll(&p, 1, watchdog ? (int)(watchdog / NS_PER_MS) : -1);
+		int n = poll(&p, 1, (int)(look / NS_PER_MS));
 		if (watchdog)
 			program_notify("WATCHDOG=1");
+		keep_kubeconfig(a, port);
 		if (n <= 0 || read(signals, &info, sizeof(info)) != sizeof(info))
 			continue;
 		if (info.ssi_signo != SIGHUP)
@@ -183,7 +196,7 @@ static int run(struct access *a, int fd, unsigned port, int signals)
 	if (announce(a, port, &err) < 0)
 		return refuse(EXIT_FAILURE, &err);
 	program_notify("READY=1\nSTATUS=Serving on port %u", port);
-	serve(signals, a);
+	serve(signals, a, port);
 	drain();
 	storage_stop(s);
 	server_stop(server);

@@ -50,6 +50,10 @@ value() { jq -r "$1" "$DIR/body"; }
 # ---- plain HTTP ----
 start --history 8 --bookmark-interval 1
 check "kubeconfig's mode" "$(stat -c %a "$DIR/kubeconfig")" 600
+cp "$DIR/kubeconfig" "$DIR/kubeconfig.before"
+rm "$DIR/kubeconfig"
+wait_for test -s "$DIR/kubeconfig"
+check "a kubeconfig that was deleted is written again" "$(cmp "$DIR/kubeconfig" "$DIR/kubeconfig.before" && echo same)" same
 check "healthz" "$(curl -s "$URL/healthz")" ok
 check "create" "$(post $CM '{"metadata":{"name":"a"},"data":{"k":"1"}}')" 201
 RV=$(value .metadata.resourceVersion)
