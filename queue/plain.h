@@ -18,22 +18,20 @@ static struct shm_history happened(const struct shm_slot *s, enum shm_happened w
 	};
 }
 
-/* The merges that the slot has and the row has not are written into the row. Returns the slot's word. */
-static uint64_t plain_count(struct workqueue *wq, struct shm_slot *s)
+/* A merge where the slot's own count of merges is full: the row takes it over, this one included. */
+static void merge_counted(struct workqueue *wq, struct shm_slot *s, uint64_t word)
 {
 	struct store *st = wq->store;
 	const struct shm_controller *row = store_controller(st, s->controller);
-	struct shm_pending p = shm_pending_of(s->word);
-	uint64_t *run = store_short(st);
+	static const struct shm_pending full = {.uncounted = UINT8_MAX};
 	static const uint32_t words[] = {1, 1};
-	wq->controllers[s->controller].uncounted_merges -= p.uncounted;
-	run[2] = STORE_RUN((uint64_t)((const char *)&row->counters.merges - st->at), 1);
-	run[3] = row->counters.merges + p.uncounted;
-	p.uncounted = 0;
+	uint64_t *run = store_short(st);
 	run[0] = STORE_RUN((uint64_t)((const char *)&s->word - st->at), 1);
-	run[1] = shm_pending_word(p);
+	run[1] = word & ~shm_pending_word(full);
+	run[2] = STORE_RUN((uint64_t)((const char *)&row->counters.merges - st->at), 1);
+	run[3] = row->counters.merges + UINT8_MAX + 1;
 	store_short_commit(st, s, words, ARRAY_SIZE(words));
-	return s->word;
+	wq->controllers[s->controller].uncounted_merges -= UINT8_MAX;
 }
 
 /* Counts an add of a pending key that changes nothing else: one store. False: nothing is pending, or its priority must be written down.
@@ -45,16 +43,18 @@ _inline_ bool pending_merge_in_place(struct workqueue *wq, struct shm_slot *s, c
 	struct shm_pending p = shm_pending_of(word);
 	if (key->priority > s->priority || p.count == 0)
 		return false;
-	if (p.uncounted == UINT8_MAX)
-		word = plain_count(wq, s);
-	word = (word & ~shm_pending_word(last)) + shm_pending_word(one) + (p.count < UINT16_MAX);
+	word = (word & ~shm_pending_word(last)) + (p.count < UINT16_MAX);
 	word |= shm_pending_word((struct shm_pending){
 	    .causes = (uint8_t)(1u << cause),
 	    .ends = (uint8_t)(cause << 4),
 	    .flags = says_changed(key) ? SHM_SLOT_CHANGED : 0,
 	});
+	if (p.uncounted == UINT8_MAX) {
+		merge_counted(wq, s, word);
+		return true;
+	}
 	wq->controllers[s->controller].uncounted_merges++;
-	store_word(s, word);
+	store_word(s, word + shm_pending_word(one));
 	return true;
 }
 

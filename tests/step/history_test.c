@@ -548,6 +548,19 @@ static void controller_goes(void)
 		step_violation("the row of a controller that went is still there");
 }
 
+/* The slot's own count of merges is full: the row takes it over. */
+static void many_merges(void)
+{
+	add(key(SHORT), SHM_STATE_READY);
+	for (int i = 0; i < UINT8_MAX; i++) {
+		enum shm_state state;
+		struct wire_add_key k = key(SHORT);
+		workqueue_add(&live.s.wq, web, &k, ++live.now, &state);
+	}
+	add(key(SHORT), SHM_STATE_READY);
+	finish(SHORT);
+}
+
 /* So many keys that a second block of slots is taken, then a region without room. */
 static void growth(void)
 {
@@ -601,6 +614,7 @@ void step_history(void)
 	}
 	add(key(SHORT), SHM_STATE_READY);
 	finish(SHORT);
+	many_merges();
 	ways_of_success();
 	every_outcome();
 	step_restart();
