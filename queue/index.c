@@ -1,3 +1,4 @@
+#include "hash.h"
 #include "index_find.h"
 
 void index_init(struct index *x, struct store *st)
@@ -38,6 +39,13 @@ void index_controller(struct index *x, uint16_t controller, struct span name)
 
 /* ---- keys ---- */
 
+/* flatten: without it the hashing would be called, and what its caller has in registers be put aside, twice. */
+__attribute__((noinline, flatten)) struct index_hashes index_hashes(uint64_t seed_a, const struct span *a,
+								    uint64_t seed_b, const struct span *b)
+{
+	return (struct index_hashes){hash_inline(seed_a, *a), hash_inline(seed_b, *b)};
+}
+
 uint64_t index_hash_of(const struct index *x, const struct shm_slot *s)
 {
 	return x->namespaces[s->namespace_number].hash ^ hash_inline(x->seed, store_name(x->store, s));
@@ -59,12 +67,21 @@ uint32_t index_namespace_find(const struct index *x, const struct index_key *key
 	return number;
 }
 
+__attribute__((noinline)) uint32_t index_find_further(const struct index *x, struct index_key key,
+						      struct shm_slot **ret_slot)
+{
+	struct index_wanted w = {.x = x, .key = &key};
+	uint32_t slot = table_find(&x->by_key, index_tag(key.hash), index_is_key, &w);
+	*ret_slot = w.slot;
+	return slot;
+}
+
 static int namespace_new(struct index *x, const struct index_key *key, uint32_t *ret)
 {
 	uint32_t number, tag = index_tag(key->namespace_hash);
 	int rc = table_reserve(&x->by_namespace, tag);
 	if (rc == 0)
-		rc = store_namespace_new(x->store, key->namespace, &number);
+		rc = store_namespace_new(x->store, *key->namespace, &number);
 	if (rc < 0)
 		return rc;
 	if (big_grow(&x->namespaces_memory, (number + 1ul) * sizeof(*x->namespaces)) < 0) {
@@ -109,7 +126,7 @@ int index_expect(struct index *x)
 
 int index_namespace(struct index *x, const struct index_key *key, uint32_t *ret)
 {
-	*ret = key->number;
+	*ret = index_namespace_find(x, key);
 	int rc = *ret == INDEX_NONE ? namespace_new(x, key, ret) : 0;
 	if (rc == 0)
 		x->recent[recent(key->namespace_hash)] = *ret;

@@ -68,10 +68,9 @@ struct index_heap {
 };
 
 struct index_key {
-	uint64_t namespace_hash, hash; /* shm_key_hash() of namespace and key */
-	struct span namespace, name;
+	uint64_t namespace_hash, hash;	     /* shm_key_hash() of namespace and key */
+	const struct span *namespace, *name; /* the caller's */
 	uint16_t controller;
-	uint32_t number; /* of the namespace, since index_find; INDEX_NONE: it has no key yet */
 };
 
 struct index {
@@ -105,6 +104,12 @@ void index_controller(struct index *x, uint16_t controller, struct span name);
 
 /* ---- keys (and index_find.h) ---- */
 
+/* Of two spans, each with its seed: in two registers. */
+struct index_hashes {
+	uint64_t a, b;
+};
+struct index_hashes index_hashes(uint64_t seed_a, const struct span *a, uint64_t seed_b,
+				 const struct span *b);
 uint64_t index_hash_of(const struct index *x, const struct shm_slot *s);
 static inline uint32_t index_tag(uint64_t hash)
 {
@@ -115,7 +120,7 @@ static inline __attribute__((always_inline)) void index_prefetch(const struct in
 	table_prefetch(&x->by_key, index_tag(hash));
 }
 uint32_t index_namespace_find(const struct index *x, const struct index_key *key); /* or INDEX_NONE */
-/* After index_find: the number of the key's namespace, which may be made now, with no key yet. -ENOSPC. */
+/* The number of the key's namespace, which may be made now, with no key yet. -ENOSPC. */
 int index_namespace(struct index *x, const struct index_key *key, uint32_t *ret);
 void index_namespace_drop(struct index *x, uint32_t number); /* if it has no key */
 /* At a start: a namespace cell that a key names; its memory and its place in the table are reserved. */

@@ -40,7 +40,7 @@ static int find_namespace(struct workqueue *wq, const struct shm_slot *s, struct
 			   ? 0
 			   : err_set(err, -EBADMSG, "two controllers have one namespace cell");
 	struct span text = store_namespace(wq->store, s->namespace_number);
-	struct index_key key = index_key(x, s->controller, text, span_of(""));
+	struct index_key key = index_key(x, s->controller, &text, &(struct span){"", 0});
 	if (table_reserve(&x->by_namespace, index_tag(key.namespace_hash)) < 0)
 		return err_set(err, -EBADMSG, "too many namespaces meet in one place");
 	if (index_namespace_find(x, &key) != INDEX_NONE)

@@ -11,6 +11,7 @@
 #endif
 
 #define TABLE_NONE UINT32_MAX
+#define TABLE_MORE (UINT32_MAX - 1)
 enum {
 	TABLE_LINE = 8,
 	TABLE_LINES = 320,				  /* of a segment */
@@ -125,4 +126,16 @@ table_find(const struct table *t, uint32_t tag, bool (*is)(void *ctx, uint32_t n
 		if (!line->number[TABLE_LINE - 1])
 			return TABLE_NONE;
 	}
+}
+
+/* As table_find, but it looks at one entry only, which it nearly always is. TABLE_MORE: table_find must tell. */
+static inline __attribute__((always_inline)) uint32_t
+table_look(const struct table *t, uint32_t tag, bool (*is)(void *ctx, uint32_t number), void *ctx)
+{
+	const struct table_line *line = &table_lines(t, table_segment_of(t, tag))[table_home(tag)];
+	unsigned hits = table_hits(line, tag);
+	if (!hits)
+		return line->number[TABLE_LINE - 1] ? TABLE_MORE : TABLE_NONE;
+	uint32_t number = line->number[__builtin_ctz(hits)];
+	return number && is(ctx, number - 1) ? number - 1 : TABLE_MORE;
 }
