@@ -135,6 +135,11 @@ char *format_rfc3339(int64_t unix_seconds, char buf[21])
 	return buf;
 }
 
+char *format_boottime(int64_t at_ns, int64_t now_ns, char buf[21])
+{
+	return format_rfc3339((clock_realtime_ns() - (now_ns - at_ns)) / NS_PER_S, buf);
+}
+
 /* The number that n digits make, or -1. */
 static int digits(const char *at, int n)
 {

@@ -105,6 +105,8 @@ enum { NS_PER_MS = 1000000, NS_PER_US = 1000 };
 
 /* "2026-09-30T12:00:30Z" for seconds since the epoch; buf needs 21 bytes. Returns buf. */
 char *format_rfc3339(int64_t unix_seconds, char buf[21]);
+/* The same of a time of CLOCK_BOOTTIME, by what the wall clock says at `now`: it may be set meanwhile. */
+char *format_boottime(int64_t at_ns, int64_t now_ns, char buf[21]);
 
 /* Seconds since the epoch of an RFC 3339 time, a fraction cut off: "2026-09-30T12:00:30.5+02:00". -EINVAL. */
 int parse_rfc3339(struct span text, int64_t *ret_unix_seconds);

@@ -51,9 +51,8 @@ void view_cause(const struct queue_cause *c, struct buf *out)
 void view_time_json(int64_t boottime, int64_t now, struct buf *out)
 {
 	char text[21];
-	int64_t real = clock_realtime_ns() - (now - boottime);
 	if (boottime)
-		buf_printf(out, "\"%s\"", format_rfc3339(real / NS_PER_S, text));
+		buf_printf(out, "\"%s\"", format_boottime(boottime, now, text));
 	else
 		buf_puts(out, "null");
 }

@@ -11,7 +11,7 @@ struct peer *peers_add(struct peers *ps, uint32_t pipe, pid_t pid)
 	struct peer *p = xcalloc(1, sizeof(*p));
 	p->pipe = pipe;
 	p->pid = pid;
-	p->since = clock_realtime_ns() / NS_PER_S;
+	p->since = clock_boottime_ns();
 	p->next = ps->list;
 	ps->list = p;
 	ps->slots[pipe % TRANSPORT_PEERS_MAX] = p;

@@ -15,7 +15,7 @@ struct peer {
 	char instance[84];
 	char controller[64], digest[72]; /* of a host */
 	struct proc *host, *jail;	 /* of a host; jail NULL: it has none now */
-	int64_t since;			 /* CLOCK_REALTIME, seconds */
+	int64_t since;			 /* CLOCK_BOOTTIME */
 	/* of a host: crews.c */
 	uint16_t row;		  /* of its controller, when it was last asked for */
 	bool awake, waking;	  /* counted so in the crew of that row */

@@ -39,7 +39,7 @@ void reports_set(struct reports *rs, const char *process, struct span controller
 		put(r->topic, sizeof(r->topic), topic);
 	}
 	if (r->state != state)
-		r->since = clock_realtime_ns() / NS_PER_S;
+		r->since = clock_boottime_ns();
 	r->state = state;
 	put(r->message, sizeof(r->message), message);
 }
@@ -91,7 +91,7 @@ void reports_json(const struct reports *rs, struct buf *out)
 		buf_json_string(out, span_of(r->topic));
 		buf_printf(out, ",\"state\":\"%s\",\"message\":", wire_state_name(r->state));
 		buf_json_string(out, span_of(r->message));
-		buf_printf(out, ",\"since\":\"%s\"}", format_rfc3339(r->since, since));
+		buf_printf(out, ",\"since\":\"%s\"}", format_boottime(r->since, clock_boottime_ns(), since));
 	}
 	buf_putc(out, ']');
 }

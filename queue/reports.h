@@ -9,7 +9,7 @@ enum { REPORTS_MAX = 512 };
 struct report {
 	char process[84], controller[64], topic[304], message[1028];
 	uint32_t state; /* enum wire_state */
-	int64_t since;	/* CLOCK_REALTIME, seconds: when it came into this state */
+	int64_t since;	/* CLOCK_BOOTTIME: when it came into this state */
 };
 
 struct reports {

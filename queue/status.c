@@ -8,10 +8,13 @@ static void member(struct buf *out, const char *name, struct span text)
 	buf_json_string(out, text);
 }
 
-static void since(struct buf *out, int64_t seconds)
+static void since_boot(struct buf *out, const char *name, int64_t at, int64_t now)
 {
 	char text[21];
-	buf_printf(out, ",\"since\":\"%s\"", format_rfc3339(seconds, text));
+	if (at)
+		buf_printf(out, ",\"%s\":\"%s\"", name, format_boottime(at, now, text));
+	else
+		buf_printf(out, ",\"%s\":null", name);
 }
 
 static const struct lease *lease_of(const struct broker *b, const struct peer *p)
@@ -22,7 +25,7 @@ static const struct lease *lease_of(const struct broker *b, const struct peer *p
 	return NULL;
 }
 
-static void process(const struct broker *b, const struct peer *p, struct buf *out)
+static void process(const struct broker *b, const struct peer *p, int64_t now, struct buf *out)
 {
 	const struct lease *l = lease_of(b, p);
 	bool host = p->role == WIRE_ROLE_HOST;
@@ -44,18 +47,8 @@ static void process(const struct broker *b, const struct peer *p, struct buf *ou
 	} else {
 		buf_puts(out, "null");
 	}
-	since(out, p->since);
+	since_boot(out, "since", p->since, now);
 	buf_putc(out, '}');
-}
-
-static void since_boot(struct buf *out, const char *name, int64_t at, int64_t now)
-{
-	char text[21];
-	if (at)
-		buf_printf(out, ",\"%s\":\"%s\"", name,
-			   format_rfc3339((clock_realtime_ns() - (now - at)) / NS_PER_S, text));
-	else
-		buf_printf(out, ",\"%s\":null", name);
 }
 
 static void processes(const struct broker *b, int64_t now, struct buf *out)
@@ -67,11 +60,11 @@ static void processes(const struct broker *b, int64_t now, struct buf *out)
 		   b->stopping ? "stopping"
 		   : b->fenced ? "not leading"
 			       : "serving");
-	since(out, (clock_realtime_ns() - (now - b->started)) / NS_PER_S);
+	since_boot(out, "since", b->started, now);
 	buf_putc(out, '}');
 	for (const struct peer *p = b->peers.list; p; p = p->next)
 		if (p->known && p->role != WIRE_ROLE_CTL)
-			process(b, p, out);
+			process(b, p, now, out);
 	buf_putc(out, ']');
 }
 

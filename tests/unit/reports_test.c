@@ -1,6 +1,7 @@
 /* What is wrong, and for how long the status says so. */
 #include "queue/reports.h"
 #include <criterion/criterion.h>
+#include <time.h>
 
 static struct reports rs;
 
@@ -27,6 +28,34 @@ Test(reports, one_that_heals_goes, .fini = clear)
 	cr_expect_eq(rs.len, 1);
 	says("website", "rows", WIRE_STATE_OK);
 	cr_expect_eq(rs.len, 0);
+}
+
+/* The clock of a host without a battery is set after the start. */
+static time_t clock_set_by;
+int __real_clock_gettime(clockid_t clock, struct timespec *ret);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret)
+{
+	int rc = __real_clock_gettime(clock, ret);
+	if (clock == CLOCK_REALTIME)
+		ret->tv_sec += clock_set_by;
+	return rc;
+}
+
+Test(reports, since_follows_a_clock_that_is_set, .fini = clear)
+{
+	char then[21], *json;
+	struct buf out = {0};
+	says("website", "rows", WIRE_STATE_FAILED);
+	clock_set_by = 3600;
+	reports_json(&rs, &out);
+	json = strstr(buf_str(&out), "\"since\":\"");
+	cr_assert(json);
+	/* It began at most a minute before that hour was over. */
+	format_rfc3339(clock_realtime_ns() / NS_PER_S - 60, then);
+	cr_expect(strncmp(json + 9, then, 20) >= 0, "%.20s, before %s", json + 9, then);
+	clock_set_by = 0;
+	buf_done(&out);
 }
 
 /* The 65th controller never had a row, so nothing said of it when its row went. */
