@@ -121,6 +121,11 @@ int64_t clock_realtime_ns(void)
 	return clock_ns(CLOCK_REALTIME);
 }
 
+bool error_is_shortage(int error)
+{
+	return error == -EMFILE || error == -ENFILE || error == -ENOMEM || error == -EIO;
+}
+
 char *format_rfc3339(int64_t unix_seconds, char buf[21])
 {
 	/* Years 0000 to 9999 are what RFC 3339 can say. */

@@ -100,6 +100,8 @@ static inline int take_fd(int *fd)
  * use. */
 int64_t clock_boottime_ns(void);
 int64_t clock_realtime_ns(void);
+/* Is this negative errno a want of the system's, which another try may not meet? Descriptors, memory, a disk that answers. */
+bool error_is_shortage(int error);
 enum { NS_PER_MS = 1000000, NS_PER_US = 1000 };
 #define NS_PER_S INT64_C(1000000000)
 

@@ -9,7 +9,17 @@ struct loader {
 	bool folder;			     /* manifests of other kinds may lie beside the controllers */
 	char **controller_places;	     /* "FILE:LINE" of config->controllers[i] */
 	char *checked_folder, *folder_error; /* the last folder that was searched for a kubeconfig */
+	int shortage;			     /* error_is_shortage() while something was read, and which */
+	struct err shortage_text;
 };
+
+static void note_shortage(struct loader *l, int rc, const struct err *err)
+{
+	if (!error_is_shortage(rc))
+		return;
+	l->shortage = rc;
+	l->shortage_text = *err;
+}
 
 /* Absolute; of a link: its target's, where the program lies, too. */
 static char *folder_of(const char *file)
@@ -34,6 +44,7 @@ static const char *folder_check(struct loader *l, const char *folder)
 	l->checked_folder = xstrdup(folder);
 	l->folder_error = NULL;
 	int c = config_folder_kubeconfig(folder, &found, &err);
+	note_shortage(l, c, &err);
 	if (c < 0)
 		l->folder_error = xstrdup(err.text);
 	else if (c > 0)
@@ -100,12 +111,14 @@ static void document_load(struct loader *l, struct config_reader *r, const struc
 }
 
 /* The documents of a file, or NULL after an error that has been said. */
-static struct yaml_doc *file_parse(struct config_reader *r, struct buf *text)
+static struct yaml_doc *file_parse(struct loader *l, struct config_reader *r, struct buf *text)
 {
 	struct yaml_doc *docs = NULL;
 	struct err err;
 	size_t line = 0, column = 0;
-	if (config_file_read(r->file, text, &err) < 0)
+	int rc = config_file_read(r->file, text, &err);
+	note_shortage(l, rc, &err);
+	if (rc < 0)
 		config_errors_add(r->errors, r->file, 0, 0, false, err.text);
 	else if (yaml_doc_parse_lenient(buf_span(text), &docs, &line, &column, &err) < 0)
 		config_errors_add(r->errors, r->file, line, column, false, err.text);
@@ -118,7 +131,7 @@ static void file_load(struct loader *l, const char *file)
 	_cleanup_(free_ptr) char *folder = folder_of(file);
 	struct config_reader r = {.errors = &l->config->errors, .file = file, .folder = folder};
 	size_t from = l->config->errors.count, documents = 0;
-	struct yaml_doc *docs = file_parse(&r, &text);
+	struct yaml_doc *docs = file_parse(l, &r, &text);
 	for (const struct yaml_doc *d = docs; d; d = d->next) {
 		if (!d->root)
 			continue;
@@ -138,7 +151,7 @@ static void main_load(struct loader *l, const char *file)
 	_cleanup_(free_ptr) char *folder = folder_of(file);
 	struct config_reader r = {.errors = &l->config->errors, .file = file, .folder = folder};
 	size_t from = l->config->errors.count, fatal = l->config->errors.fatal;
-	struct yaml_doc *docs = file_parse(&r, &text);
+	struct yaml_doc *docs = file_parse(l, &r, &text);
 	if (docs && docs->next)
 		config_complain(&r, docs->next->root, "found a second document; allowed: one");
 	if (docs && docs->root)
@@ -219,6 +232,9 @@ int config_load(const char *path, struct config *ret, struct err *err)
 	config_section_defaults("reconciled", &config.main);
 	config_section_defaults("reconciled.ha", &config.main);
 	int c = path_load(&l, path, err);
+	/* Whether a file that cannot be read now is wrong is not known. */
+	if (c == 0 && l.shortage)
+		c = err_set(err, l.shortage, "%s", l.shortage_text.text);
 	texts_free(l.controller_places);
 	free(l.checked_folder);
 	free(l.folder_error);

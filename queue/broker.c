@@ -151,7 +151,7 @@ int broker_open(struct broker *b, const struct program *program, bool follows, s
 		return rc;
 	rc = broker_load(b, err);
 	if (rc < 0)
-		return -EBADMSG;
+		return error_is_shortage(rc) ? rc : -EBADMSG;
 	if (b->config.main.wrong)
 		return err_set(err, -EBADMSG,
 			       "reconciled.yaml has errors: correct it (reconcilectl validate shows them), "

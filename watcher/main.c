@@ -52,7 +52,7 @@ static int start_http(struct watcher *w, struct err *err)
 			 LOG_S("kubeconfig", k->source));
 	for (char **line = k->warnings; rc == 0 && line && *line; line++)
 		log_warning("kubeconfig", LOG_S("warning", *line));
-	return rc < 0 ? EXIT_CONFIG : 0;
+	return error_is_shortage(rc) ? EXIT_FAILURE : rc < 0 ? EXIT_CONFIG : 0;
 }
 
 static int start(struct watcher *w, struct err *err)
@@ -67,15 +67,16 @@ static int start(struct watcher *w, struct err *err)
 	    program_folder(w->program.region_dir, err) < 0 ||
 	    program_lock(w->program.runtime_dir, "watcher", err) < 0)
 		return EXIT_FAILURE;
-	if (config_load(w->program.config_dir, &config, err) < 0)
-		return EXIT_CONFIG;
+	int rc = config_load(w->program.config_dir, &config, err);
+	if (rc < 0)
+		return error_is_shortage(rc) ? EXIT_FAILURE : EXIT_CONFIG;
 	reload_log_errors(&config);
 	if (config.main.wrong)
 		return err_set(err, EXIT_CONFIG,
 			       "reconciled.yaml has errors: whether another host leads is not known; correct "
 			       "it, then start again");
 	w->config.main = config.main; /* until plan_apply takes it all */
-	int rc = start_http(w, err);
+	rc = start_http(w, err);
 	if (rc == 0 && start_store(w, err) < 0)
 		rc = EXIT_FAILURE;
 	w->config.main = (struct config_main){0};

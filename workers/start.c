@@ -250,9 +250,10 @@ int host_init(struct host *h, const struct program *p, const char *instance)
 	h->reports[REPORT_CACHE].topic = "CacheNotReady";
 	h->controller_name = span_dup((struct span){instance, (size_t)(dot - instance)});
 	process_init(&h->process, &told, h);
-	if (config_load(p->config_dir, &h->config, &why) < 0) {
+	int rc = config_load(p->config_dir, &h->config, &why);
+	if (rc < 0) {
 		log_error("configuration cannot be read", LOG_S("cause", why.text));
-		return EXIT_CONFIG;
+		return error_is_shortage(rc) ? EXIT_FAILURE : EXIT_CONFIG;
 	}
 	lead_init(&h->lead, p->region_dir, h->config.main.ha.leader);
 	const struct config_controller *c = config_find(&h->config, h->controller_name);
@@ -264,9 +265,10 @@ int host_init(struct host *h, const struct program *p, const char *instance)
 			  LOG_S("errors", buf_str(&text)));
 		return EXIT_CONFIG;
 	}
-	if (kubeconfig_load(p->kubeconfig, h->config.main.kubeconfig, &h->kubeconfig, &why) < 0) {
+	rc = kubeconfig_load(p->kubeconfig, h->config.main.kubeconfig, &h->kubeconfig, &why);
+	if (rc < 0) {
 		log_error("kubeconfig cannot be used", LOG_S("cause", why.text));
-		return EXIT_CONFIG;
+		return error_is_shortage(rc) ? EXIT_FAILURE : EXIT_CONFIG;
 	}
 	if (http_client_new(&h->kubeconfig, "reconciled-worker/" RECONCILED_VERSION, &h->http, &why) < 0) {
 		log_error("no HTTP client", LOG_S("cause", why.text));

@@ -296,6 +296,27 @@ static void many_connections_keep_nobody_out_for_long(int64_t started)
 	lines_are_rare(started);
 }
 
+/* A unit that ends with 78 stays down: that is for files that are wrong, not for those that cannot be read at this moment. */
+static void too_few_descriptors_are_no_wrong_configuration(void)
+{
+	broker_kill();
+	for (int most = 4; most < 16; most++) {
+		_cleanup_(free_ptr) char *command =
+		    xasprintf("ulimit -n %d; exec timeout -s KILL 1 reconciled-queue --config-dir \"$0\" "
+			      "--runtime-dir \"$1\" --region-dir \"$2\"",
+			      most);
+		_cleanup_(free_ptr) char *log = xasprintf("%s/few.log", check_folder());
+		int status = check_wait(
+		    check_start(log, (const char *[]){"sh", "-c", command, conf_dir, run_dir, shm_dir, NULL}),
+		    30);
+		_cleanup_(free_ptr) char *text = check_read(log);
+		CHECK_MSG(!WIFEXITED(status) || WEXITSTATUS(status) != 78, "%d descriptors: status %x: %s",
+			  most, (unsigned)status, text);
+	}
+	broker_start();
+	CHECK(watcher_hello());
+}
+
 /* ---- the region's file ---- */
 
 static char *region_path(void)
@@ -403,6 +424,7 @@ static void what_is_no_file_in_the_place_of_one(void)
 		does_not_start(kinds[i].name, "is not a regular file: remove it");
 		CHECK_MSG(queue_open(shm_dir, &q, &err) < 0 && strstr(err.text, "is not a regular file"),
 			  "%s: '%s'", kinds[i].name, err.text);
+		unlink(next); /* the broker may have been killed while it wrote it */
 		CHECK(remove(region) == 0 && unlink(hosts) == 0 && kinds[i].make(hosts) &&
 		      kinds[i].make(next));
 		broker_start();
@@ -544,6 +566,7 @@ int main(int argc, char **argv)
 	keys_of_any_length();
 	priorities_and_delays_at_their_limits();
 	many_connections_keep_nobody_out_for_long(started);
+	too_few_descriptors_are_no_wrong_configuration();
 	a_file_that_was_cut_before_the_start();
 	a_file_of_another_version_or_boot();
 	what_is_no_file_in_the_place_of_one();
