@@ -7,8 +7,8 @@
  * libcurl 7.88 gives up after the first). */
 #include "http_private.h"
 #include <ctype.h>
+#include <linux/tcp.h> /* the C library's has no tcpi_min_rtt */
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -24,6 +24,7 @@ enum {
 	RETRY_AFTER_MAX_S = 24 * 3600, /* what a server may ask for */
 	POLL_MAX_MS = 1000,
 	RECEIVE_BYTES = 64 << 10,
+	NEAR_US = 1000, /* a shorter round trip: this machine, or its own network */
 };
 
 /* ---- what curl calls ---- */
@@ -155,6 +156,14 @@ static void add_header(struct http_transfer *t, const char *line)
 	t->headers = l ? l : t->headers;
 }
 
+/* Where the way is short a server compresses for longer than it would send. */
+static bool wants_compression(const struct http_transfer *t)
+{
+	const struct http_client *c = t->client;
+	bool near = c->round_trip_us && c->round_trip_us < NEAR_US && !c->proxy;
+	return !t->request.own_connection && !c->config.disable_compression && !near;
+}
+
 static void set_headers(struct http_transfer *t)
 {
 	const struct http_client *c = t->client;
@@ -176,8 +185,10 @@ static void set_headers(struct http_transfer *t)
 		add_header(t, *line);
 	if (c->host)
 		add_header(t, c->host);
-	if (t->request.own_connection || c->config.disable_compression)
+	bool compressed = wants_compression(t);
+	if (!compressed)
 		add_header(t, "Accept-Encoding: identity");
+	curl_easy_setopt(t->easy, CURLOPT_ACCEPT_ENCODING, compressed ? "gzip" : NULL);
 	curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers);
 }
 
@@ -261,8 +272,6 @@ static void set_request(struct http_transfer *t)
 	if (r->own_connection) {
 		curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, 1L);
 		curl_easy_setopt(e, CURLOPT_FORBID_REUSE, 1L);
-	} else if (!t->client->config.disable_compression) {
-		curl_easy_setopt(e, CURLOPT_ACCEPT_ENCODING, "gzip");
 	}
 	curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
 	curl_easy_setopt(e, CURLOPT_HEADERDATA, t);
@@ -320,17 +329,25 @@ void http_not_heard(struct http_transfer *t)
 
 /* ---- how it ends ---- */
 
-static void count_connections(const struct http_transfer *t)
+static void look_at_connection(const struct http_transfer *t)
 {
+	struct http_client *c = t->client;
 	long made = 0;
+	curl_socket_t fd = CURL_SOCKET_BAD;
+	struct tcp_info tcp = {0};
+	socklen_t size = sizeof tcp;
 	curl_easy_getinfo(t->easy, CURLINFO_NUM_CONNECTS, &made);
-	t->client->counts.connections += (uint64_t)made;
+	c->counts.connections += (uint64_t)made;
+	curl_easy_getinfo(t->easy, CURLINFO_ACTIVESOCKET, &fd);
+	if (fd != CURL_SOCKET_BAD && getsockopt(fd, IPPROTO_TCP, TCP_INFO, &tcp, &size) == 0 &&
+	    tcp.tcpi_min_rtt)
+		c->round_trip_us = tcp.tcpi_min_rtt;
 }
 
 /* A 401 with an old credential: once more with the new one, when there is one. */
 static void transfer_again(struct http_transfer *t)
 {
-	count_connections(t);
+	look_at_connection(t);
 	curl_multi_remove_handle(t->client->multi, t->easy);
 	t->state = TRANSFER_QUEUED;
 	t->again = false;
@@ -340,7 +357,7 @@ static void transfer_again(struct http_transfer *t)
 static void transfer_finish(struct http_transfer *t, int code, const struct err *err)
 {
 	struct http_client *c = t->client;
-	count_connections(t);
+	look_at_connection(t);
 	if (t->result.status)
 		c->counts.requests++;
 	else

@@ -22,7 +22,8 @@
  *
  * Callbacks run inside http_run and http_do. on_start and on_data may start and cancel transfers, not call
  * http_run or http_do; on_end may do all of it. Answers to requests on a shared connection may come
- * compressed (they are handed out plain): bound what you keep. */
+ * compressed (they are handed out plain): bound what you keep. Compression is not asked for where the kubeconfig says
+ * disable-compression, nor of a server (not behind a proxy) to which a round trip took less than a millisecond. */
 #pragma once
 #include "buf.h"
 #include "kubeconfig.h"

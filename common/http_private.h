@@ -50,6 +50,8 @@ struct http_client {
 	struct curl_waitfd *wait;
 	size_t wait_size;
 	struct http_counts counts;
+	uint32_t
+	    round_trip_us; /* the shortest of the last connection, as the kernel knows it; 0: not known */
 };
 
 enum transfer_state { TRANSFER_QUEUED, TRANSFER_RUNNING, TRANSFER_CANCELLED };
