@@ -127,7 +127,9 @@ static int list_version(struct call *c, struct list *l)
 		return r;
 	if (version > c->store->rv)
 		return fail_too_large(&c->f, version, c->store->rv);
-	l->rv = exact ? version : c->store->rv;
+	/* With a limit, and nothing said of how it is meant, a version is that of the list. */
+	bool paged = c->params.limit > 0 && version && (!match || !*match);
+	l->rv = exact || paged ? version : c->store->rv;
 	return 0;
 }
 

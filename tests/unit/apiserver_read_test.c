@@ -146,6 +146,35 @@ Test(apiserver_read, resource_versions_of_lists)
 	EXPECT_CODE(400, GET(CM "?limit=-1"));
 }
 
+/* As kube-apiserver has it: a version alone is the least, with a limit it is exactly that one. */
+Test(apiserver_read, what_a_resource_version_means_depends_on_match_and_limit)
+{
+	create("a", "web");
+	EXPECT_CODE(200, GET(CM));
+	char then[32], now_is[32];
+	snprintf(then, sizeof then, "%s", at(".metadata.resourceVersion"));
+	create("b", "web");
+	EXPECT_CODE(200, GET(CM));
+	snprintf(now_is, sizeof now_is, "%s", at(".metadata.resourceVersion"));
+	static const struct {
+		const char *rest;
+		bool exact;
+	} cases[] = {{"", false},
+		     {"&resourceVersionMatch=NotOlderThan", false},
+		     {"&resourceVersionMatch=NotOlderThan&limit=5", false},
+		     {"&resourceVersionMatch=Exact", true},
+		     {"&resourceVersionMatch=Exact&limit=5", true},
+		     {"&limit=5", true}};
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(free_ptr) char *uri = xasprintf(CM "?resourceVersion=%s%s", then, cases[i].rest);
+		EXPECT_CODE(200, GET(uri));
+		EXPECT_AT(".metadata.resourceVersion", cases[i].exact ? then : now_is);
+		cr_expect_str_eq(names(), cases[i].exact ? "a" : "a b", "%s", cases[i].rest);
+	}
+	EXPECT_CODE(200, GET(CM "?resourceVersion=0&limit=5"));
+	cr_expect_str_eq(names(), "a b");
+}
+
 Test(apiserver_read, items_of_built_in_lists_have_no_kind)
 {
 	create("a", "web");
