@@ -38,7 +38,7 @@
 #define CACHE_SEGMENT_MAGIC    UINT64_C(0x31474553)	/* "SEG1" */
 #define CACHE_DICTIONARY_MAGIC UINT64_C(0x31434944)	/* "DIC1" */
 #define CACHE_INDEX_MAGIC      UINT64_C(0x31584449)	/* "IDX1" */
-enum { CACHE_LAYOUT_VERSION = 8 };
+enum { CACHE_LAYOUT_VERSION = 9 };
 
 enum {
 	CACHE_TABLES = 512, /* watches; a table id is index | generation << CACHE_TABLE_BITS */
@@ -69,8 +69,10 @@ struct cache_table {
 	_Atomic uint32_t objects;
 	uint8_t scope;	/* enum cache_scope, once discovery told */
 	uint8_t custom; /* the kind comes from a CustomResourceDefinition */
-	uint8_t reserved[2];
-	_Atomic uint32_t cut; /* objects with CACHE_METADATA_ALONE */
+	uint8_t listed; /* `seen` is of a list as of now, and no watch has told a newer one */
+	uint8_t reserved;
+	_Atomic uint32_t cut;  /* objects with CACHE_METADATA_ALONE */
+	_Atomic uint64_t seen; /* the newest resourceVersion that was seen; nothing here is newer. 0: none */
 	char api_version[128], kind[64];
 	char name[CACHE_TABLE_NAME];
 };

@@ -51,10 +51,20 @@ static int store_metadata(struct informer *i, const struct object *o, uint32_t *
 	return rc;
 }
 
+void informer_saw(struct informer *i, uint64_t version)
+{
+	struct cache_table *t = store_table_entry(i->watcher->store, i->table);
+	if (version <= atomic_load_explicit(&t->seen, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&t->seen, version, memory_order_relaxed);
+	t->listed = false;
+}
+
 static int store_changed(struct informer *i, const struct object *o, uint32_t epoch, struct err *err)
 {
 	struct watcher *w = i->watcher;
 	uint32_t slot;
+	informer_saw(i, kube_version(o->version));
 	int rc = store_put(w->store, i->table, o, o->json, &slot, err);
 	if (rc == -ENOSPC && !i->kind->metadata_only)
 		rc = store_metadata(i, o, &slot, err);
@@ -155,6 +165,7 @@ static int delete_cached(struct informer *i, const struct store_view *v, const s
 	}
 	for (size_t n = 0; n < i->n_references; n++)
 		refindex_remove(i->references[n], v->slot);
+	informer_saw(i, event.resource_version);
 	store_delete(w->store, v->slot);
 	return 0;
 }

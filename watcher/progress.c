@@ -7,6 +7,7 @@ enum { PLACES = 1024 }; /* of one PROGRESS */
 void progress_seen(struct stream *s)
 {
 	s->progress.seen = kube_version(span_of(s->version ? s->version : ""));
+	informer_saw(s->informer, s->progress.seen);
 }
 
 void progress_begin(struct watcher *w)

@@ -15,17 +15,19 @@ void reflector_init(struct reflector *r)
 	*r = (struct reflector){.phase = REFLECTOR_DISCOVER};
 }
 
-static enum reflector_phase list_phase(const struct reflector *r, bool paged)
+static enum reflector_phase list_phase(const struct reflector *r, bool paged, bool seen)
 {
-	return r->paged || paged || r->stream_fails >= STREAM_FAILS_MAX ? REFLECTOR_LIST : REFLECTOR_STREAM;
+	if (!r->paged && !paged && r->stream_fails < STREAM_FAILS_MAX)
+		return REFLECTOR_STREAM;
+	return seen && !r->newest ? REFLECTOR_RELIST : REFLECTOR_LIST;
 }
 
-void reflector_relist(struct reflector *r, bool paged)
+void reflector_relist(struct reflector *r, bool paged, bool seen)
 {
 	bool served = r->phase != REFLECTOR_DISCOVER;
 	*r = (struct reflector){.paged = r->paged};
 	if (served)
-		r->phase = list_phase(r, paged);
+		r->phase = list_phase(r, paged, seen);
 }
 
 static int64_t wait_after(unsigned *failures, const struct reflector_input *in)
@@ -56,12 +58,14 @@ static struct reflector_output go(struct reflector *r, enum reflector_phase phas
 
 static struct reflector_output list(struct reflector *r, const struct reflector_input *in, int64_t wait_ns)
 {
-	return go(r, list_phase(r, in->paged), wait_ns);
+	return go(r, list_phase(r, in->paged, in->seen), wait_ns);
 }
 
-/* The same again after a wait; a watch that cannot start several times is replaced by a list. */
+/* The same again after a wait; a watch that cannot start several times is replaced by a list, and RELIST by LIST. */
 static struct reflector_output again(struct reflector *r, const struct reflector_input *in)
 {
+	if (r->phase == REFLECTOR_RELIST)
+		return list(r, in, backoff(r, in));
 	if (r->phase == REFLECTOR_WATCH && in->event == REFLECTOR_REFUSED &&
 	    ++r->watch_fails >= WATCH_FAILS_MAX)
 		return list(r, in, backoff(r, in));
@@ -77,8 +81,10 @@ static struct reflector_output stream_failed(struct reflector *r, const struct r
 
 struct reflector_output reflector_next(struct reflector *r, const struct reflector_input *in)
 {
-	bool watching = r->phase == REFLECTOR_WATCH, streaming = r->phase == REFLECTOR_STREAM;
+	bool watching = r->phase == REFLECTOR_WATCH, streaming = r->phase == REFLECTOR_STREAM,
+	     relisting = r->phase == REFLECTOR_RELIST;
 	int64_t wait;
+	r->newest = r->newest || relisting;
 	switch (in->event) {
 	case REFLECTOR_SERVED:
 		r->unserved = 0;
@@ -92,12 +98,13 @@ struct reflector_output reflector_next(struct reflector *r, const struct reflect
 			  MAX(MIN(wait, DISCOVER_NS), MIN(in->retry_after_ns, RETRY_AFTER_MAX_NS)));
 	case REFLECTOR_LISTED:
 		r->has_version = true;
+		r->newest = false;
 		r->stream_fails = 0;
 		return go(r, REFLECTOR_WATCH, 0);
 	case REFLECTOR_UNSUPPORTED:
-		if (!streaming)
+		if (!streaming && !relisting)
 			return again(r, in);
-		r->paged = true;
+		r->paged = r->paged || streaming;
 		return list(r, in, 0);
 	case REFLECTOR_PROGRESS:
 		r->failures = r->watch_fails = r->expired = 0;
@@ -107,7 +114,7 @@ struct reflector_output reflector_next(struct reflector *r, const struct reflect
 	case REFLECTOR_ENDED:
 		if (watching && in->lived_ns < SHORT_NS && !in->events)
 			return list(r, in, backoff(r, in));
-		return go(r, r->phase, watching ? 0 : backoff(r, in));
+		return watching ? go(r, REFLECTOR_WATCH, 0) : again(r, in);
 	case REFLECTOR_IDLE:
 		return watching ? go(r, REFLECTOR_WATCH, 0) : again(r, in);
 	case REFLECTOR_EXPIRED:
@@ -116,8 +123,10 @@ struct reflector_output reflector_next(struct reflector *r, const struct reflect
 	case REFLECTOR_REFUSED:
 		if (streaming)
 			return stream_failed(r, in);
-		if (watching && in->event == REFLECTOR_NONSENSE)
+		if (watching && in->event == REFLECTOR_NONSENSE) {
+			r->newest = true; /* the version that was seen may be nonsense, too */
 			return list(r, in, r->nonsense_ns = wait_after(&r->nonsense, in));
+		}
 		return again(r, in);
 	case REFLECTOR_CACHE_FULL:
 		return watching ? list(r, in, backoff(r, in)) : again(r, in);

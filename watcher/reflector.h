@@ -3,15 +3,18 @@
  *
  *        +--------------------- 404 ---------------------+
  *        v                                               |
- *    DISCOVER --served--> STREAM or LIST --complete--> WATCH --ended: again from the last resourceVersion
- *     |    ^                ^  |    ^                    |
- *     +wait+                |  +----+ not supported      |
- *                           +-----------410, nonsense----+      each failure waits: 0.8 s doubling to 30 s,
- *                                                               with jitter
+ *    DISCOVER --served--> STREAM, RELIST or LIST --complete--> WATCH --ended: again from the last resourceVersion
+ *     |    ^                ^  |    ^                            |
+ *     +wait+                |  +----+ not supported              |
+ *                           +-----------410, nonsense------------+      each failure waits: 0.8 s doubling to 30 s,
+ *                                                                       with jitter
  *
  * STREAM is the streaming list: a watch that first brings everything there is, tells where that ends, and goes on
  * as the watch. A server may refuse it or, when it never heard of it, ignore that it was asked for; then LIST is
  * asked for, page by page, and STREAM not again.
+ *
+ * LIST is as of now, which servers read from their store. RELIST takes the place of it where a watch told a version: it is not older
+ * than that, which a server's cache can answer. When it fails, for whatever reason, LIST is next.
  *
  * Constants are client-go's reflector's: backoff 0.8 s * 2 up to 30 s, each drawn from [d, 2d); a watch asks
  * for 300 to 600 s; one that ends within a second without an event is too short: backoff and relist. The
@@ -21,14 +24,20 @@
 #pragma once
 #include "base.h"
 
-enum reflector_phase { REFLECTOR_DISCOVER, REFLECTOR_LIST, REFLECTOR_STREAM, REFLECTOR_WATCH };
+enum reflector_phase {
+	REFLECTOR_DISCOVER,
+	REFLECTOR_LIST,
+	REFLECTOR_RELIST,
+	REFLECTOR_STREAM,
+	REFLECTOR_WATCH
+};
 
 /* X(NAME): what happened. */
 #define REFLECTOR_EVENTS(X)                                                                                  \
 	X(SERVED)	/* discovery found the kind */                                                       \
 	X(NOT_SERVED)	/* discovery did not, or list or watch got 404 */                                    \
 	X(LISTED)	/* the list is complete and applied */                                               \
-	X(UNSUPPORTED)	/* there is no streaming list here */                                                \
+	X(UNSUPPORTED)	/* there is no such list here, or not now */                                         \
 	X(PROGRESS)	/* a watch brought an event or a bookmark; see lived_ns */                           \
 	X(ENDED)	/* a watch ended, cleanly or cut; see lived_ns, events */                            \
 	X(IDLE)		/* a watch was silent for too long and was given up */                               \
@@ -58,6 +67,7 @@ struct reflector {
 	unsigned nonsense;     /* watches that brought some, and none that went well for nonsense_ns since */
 	int64_t nonsense_ns;   /* the last wait for it */
 	bool paged;	       /* no streaming list for this one */
+	bool newest;	       /* a RELIST failed, or a watch brought nonsense: the next list is as of now */
 	bool has_version;      /* a list is complete: a watch can resume */
 };
 
@@ -68,6 +78,7 @@ struct reflector_input {
 	uint64_t events;	/* ENDED: bookmarks included */
 	double random;		/* [0, 1) */
 	bool paged;		/* this server is known to have no streaming list */
+	bool seen; /* RELIST may be asked for: a watch told a version, and the list is not long */
 };
 
 struct reflector_output {
@@ -77,8 +88,8 @@ struct reflector_output {
 };
 
 void reflector_init(struct reflector *r);
-/* Lists as soon as the kind is known to be served. */
-void reflector_relist(struct reflector *r, bool paged);
+/* Lists as soon as the kind is known to be served; paged, seen: as in reflector_input. */
+void reflector_relist(struct reflector *r, bool paged, bool seen);
 struct reflector_output reflector_next(struct reflector *r, const struct reflector_input *in);
 /* A watch brought nonsense, and it is not known yet that the next one does not. */
 static inline bool reflector_doubts(const struct reflector *r)

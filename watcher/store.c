@@ -52,9 +52,10 @@ int store_table(struct store *s, const char *name, const char *api_version, cons
 	snprintf(t->api_version, sizeof t->api_version, "%s", api_version);
 	snprintf(t->kind, sizeof t->kind, "%s", kind);
 	t->scope = CACHE_SCOPE_UNKNOWN;
-	t->custom = 0;
+	t->custom = t->listed = 0;
 	atomic_store_explicit(&t->objects, 0, memory_order_relaxed);
 	atomic_store_explicit(&t->cut, 0, memory_order_relaxed);
+	atomic_store_explicit(&t->seen, 0, memory_order_relaxed);
 	uint32_t state = (generation ? generation : 1) << 2 | CACHE_TABLE_USED;
 	atomic_store_explicit(&t->state, state, memory_order_release);
 	*ret = table_id(free_at, state);

@@ -6,6 +6,7 @@
 
 enum {
 	LIST_LIMIT = 500,
+	RELIST_MAX = 10000, /* objects: a server may hold all of an answer in memory */
 	ERROR_BODY_MAX = 64 << 10,
 	DISCOVERY_MAX = 8 << 20,
 	LIST_IDLE_MS = 60000,
@@ -56,10 +57,30 @@ struct span stream_namespace(const struct stream *s)
 	return s->informer->resource.namespaced ? s->namespace : (struct span){0};
 }
 
+/* Servers without it get pages. */
+static bool lacks_streaming(const struct stream *s)
+{
+	return s->informer->watcher->streaming == STREAMING_LACKS;
+}
+
+static struct cache_table *table_of(const struct stream *s)
+{
+	return store_table_entry(s->informer->watcher->store, s->informer->table);
+}
+
+/* A list in one answer can be asked for that is not older than what was seen. The version of a list as of now is of the server's whole
+ * store: its cache of a kind that does not change may never get there. What a watch told came from such a cache. */
+static bool has_seen(const struct stream *s)
+{
+	const struct cache_table *t = table_of(s);
+	return informer_synced(s->informer) && atomic_load(&t->seen) && !t->listed &&
+	       atomic_load(&t->objects) <= RELIST_MAX;
+}
+
 void stream_relist(struct stream *s)
 {
 	stream_stop(s);
-	reflector_relist(&s->reflector, s->informer->watcher->streaming == STREAMING_LACKS);
+	reflector_relist(&s->reflector, lacks_streaming(s), has_seen(s));
 	s->due_ns = 0;
 }
 
@@ -95,7 +116,8 @@ void stream_end_exchange(struct stream *s, enum reflector_event event, int64_t r
 				     .lived_ns = x->started_ns ? clock_boottime_ns() - x->started_ns : 0,
 				     .events = x->events,
 				     .random = random_unit(),
-				     .paged = s->informer->watcher->streaming == STREAMING_LACKS};
+				     .paged = lacks_streaming(s),
+				     .seen = has_seen(s)};
 	s->exchange = NULL;
 	if (event == REFLECTOR_NOT_SERVED)
 		s->informer->served = false;
@@ -132,7 +154,7 @@ static int on_start(void *ctx, const struct http_result *r)
 	x->started_ns = clock_boottime_ns();
 	if (r->status != 200 || x->phase == REFLECTOR_DISCOVER)
 		return 0;
-	bool list = x->phase == REFLECTOR_LIST;
+	bool list = x->phase == REFLECTOR_LIST || x->phase == REFLECTOR_RELIST;
 	x->json = json_stream_new(list ? JSON_STREAM_LIST : JSON_STREAM_WATCH,
 				  list ? &stream_list_ops : &stream_watch_ops, x);
 	if (x->phase == REFLECTOR_WATCH)
@@ -190,6 +212,14 @@ static void no_streaming(struct stream *s, bool of_server, const struct err *why
 	stream_end_exchange(s, REFLECTOR_UNSUPPORTED, -1, why);
 }
 
+/* The server's cache is behind what was seen, or it has none. */
+static void no_relist(struct stream *s, const struct err *why)
+{
+	log_info("no list that is as new as what was seen; the next one is as of now",
+		 LOG_S("table", s->informer->name), LOG_S("reason", why->text));
+	stream_end_exchange(s, REFLECTOR_UNSUPPORTED, -1, why);
+}
+
 /* Servers name what they do not know or allow; some tell only that something is wrong. */
 static bool refuses_streaming(const struct kube_status *status, bool *ret_of_server)
 {
@@ -226,8 +256,11 @@ static void refused(struct stream *s, const struct http_result *r)
 	enum reflector_event event = event_of_code(rc, true);
 	if (event == REFLECTOR_REFUSED && status.retry_after_ms >= 0)
 		event = REFLECTOR_BUSY;
-	if (x->phase == REFLECTOR_STREAM && refuses_streaming(&status, &of_server))
+	bool refuses = refuses_streaming(&status, &of_server);
+	if (x->phase == REFLECTOR_STREAM && refuses)
 		no_streaming(s, of_server, &text);
+	else if (x->phase == REFLECTOR_RELIST && (refuses || status.code == 504))
+		no_relist(s, &text);
 	else
 		stream_end_exchange(s, event, status.retry_after_ms, &text);
 }
@@ -313,6 +346,12 @@ static const char *accept_of(const struct informer *i, bool watching)
 static void list_query(struct exchange *x)
 {
 	char number[24];
+	if (x->phase == REFLECTOR_RELIST && !x->continue_token.len) {
+		x->not_older = atomic_load(&table_of(x->stream)->seen);
+		snprintf(number, sizeof number, "%llu", (unsigned long long)x->not_older);
+		kube_query(&x->path, "resourceVersion", span_of(number));
+		return;
+	}
 	snprintf(number, sizeof number, "%d", LIST_LIMIT);
 	kube_query(&x->path, "limit", span_of(number));
 	if (x->continue_token.len)
@@ -366,7 +405,7 @@ static void make_path(struct stream *s)
 		kube_query(&x->path, "labelSelector", span_of(i->kind->label_selector));
 	if (i->kind->field_selector)
 		kube_query(&x->path, "fieldSelector", span_of(i->kind->field_selector));
-	if (x->phase == REFLECTOR_LIST)
+	if (x->phase == REFLECTOR_LIST || x->phase == REFLECTOR_RELIST)
 		list_query(x);
 	else
 		watch_query(s);
@@ -427,7 +466,7 @@ void stream_act(struct stream *s, int64_t now_ns)
 	s->exchange->stream = s;
 	s->exchange->phase = s->reflector.phase;
 	s->exchange->retry_after_ms = -1;
-	if (s->reflector.phase == REFLECTOR_STREAM && s->informer->watcher->streaming == STREAMING_LACKS) {
+	if (s->reflector.phase == REFLECTOR_STREAM && lacks_streaming(s)) {
 		stream_end_exchange(s, REFLECTOR_UNSUPPORTED, -1,
 				    &s->exchange->err); /* another one was told */
 		return;
@@ -437,6 +476,7 @@ void stream_act(struct stream *s, int64_t now_ns)
 		start_discovery(s);
 		break;
 	case REFLECTOR_LIST:
+	case REFLECTOR_RELIST:
 	case REFLECTOR_STREAM:
 		start_list(s);
 		break;

@@ -27,11 +27,12 @@ struct exchange {
 	struct buf versions;  /* of its group but that one, each with its NUL */
 	size_t version_at;    /* the next one to ask */
 	const char *question; /* in versions: what is asked now; NULL: none of them */
-	/* LIST and STREAM */
+	/* LIST, RELIST and STREAM */
 	struct buf continue_token;
 	struct buf version;
-	bool is_list; /* its kind says so */
-	bool full;    /* not every object found room */
+	uint64_t not_older; /* RELIST: what was asked for */
+	bool is_list;	    /* its kind says so */
+	bool full;	    /* not every object found room */
 	struct counts counts;
 	unsigned pages; /* 0: streamed */
 };

@@ -195,10 +195,26 @@ static void table_complete(struct informer *i)
 		 LOG_I("objects", atomic_load(&store_table_entry(i->watcher->store, i->table)->objects)));
 }
 
+/* The only stream of the kind knows by it, too, that what was newer is of another history of the server. */
+static void listed_as_of_now(struct informer *i, uint64_t version)
+{
+	struct cache_table *t = store_table_entry(i->watcher->store, i->table);
+	if (i->n_streams == 1)
+		atomic_store(&t->seen, version);
+	t->listed = true;
+}
+
 int stream_list_complete(struct exchange *x, bool *ret_again)
 {
 	struct stream *s = x->stream;
 	struct informer *i = s->informer;
+	uint64_t version = kube_version(buf_span(&x->version));
+	if (version < x->not_older) {
+		err_set(&x->err, 0, "the list is as of %s, and not older than %llu was asked for",
+			buf_str(&x->version), (unsigned long long)x->not_older);
+		return fail_item(x, -EPROTO);
+	}
+	informer_saw(i, version);
 	int rc = informer_sweep(i, stream_namespace(s), s->epoch, &x->counts, &x->err);
 	if (rc < 0)
 		return fail_item(x, rc);
@@ -210,11 +226,16 @@ int stream_list_complete(struct exchange *x, bool *ret_again)
 	free(s->version);
 	s->version = buf_steal(&x->version);
 	s->listed = true;
+	if (!x->not_older)
+		listed_as_of_now(i, version);
 	progress_seen(s);
 	log_info("list complete", LOG_S("table", i->name), LOG_SP("namespace", s->namespace),
 		 LOG_I("items", x->counts.items), LOG_I("added", x->counts.added),
 		 LOG_I("changed", x->counts.changed), LOG_I("deleted", x->counts.deleted),
-		 LOG_I("unchanged", x->counts.unchanged), LOG_S("by", x->pages ? "pages" : "stream"),
+		 LOG_I("unchanged", x->counts.unchanged),
+		 LOG_S("by", x->not_older ? "seen"
+			     : x->pages	  ? "pages"
+					  : "stream"),
 		 LOG_I("pages", x->pages), LOG_S("version", s->version));
 	bool all = true;
 	for (size_t n = 0; n < i->n_streams; n++)

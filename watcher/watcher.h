@@ -204,6 +204,8 @@ void plan_apply(struct watcher *w, struct config *config);
 int informer_put(struct stream *s, struct span json, uint32_t epoch, struct counts *counts, struct err *err);
 /* A DELETED event; json: the object's last state. */
 int informer_deleted(struct stream *s, struct span json, struct err *err);
+/* This resourceVersion of the kind is going to be seen: told before it can be, and kept across starts. */
+void informer_saw(struct informer *i, uint64_t version);
 /* The end of a list of this namespace (absent: all): what it did not see is gone. */
 int informer_sweep(struct informer *i, struct span namespace, uint32_t epoch, struct counts *counts,
 		   struct err *err);

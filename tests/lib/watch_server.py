@@ -10,7 +10,8 @@ POST /control with one JSON object:
   {"op": "put", "count": 1000, ...}                           X0, X1, ...
   {"op": "put", "noise": 20000, ...}                          with so many bytes that nothing packs, as base64
   {"op": "delete", "kind": K, "namespace": N, "name": X}      "data": a change and the delete in one
-  {"op": "fail", "kind": K, "verb": "list"|"watch"|"discover"|"page2", "status": S, "times": T, "retryAfter": R, "retryDate": R}
+  {"op": "fail", "kind": K, "verb": "list"|"watch"|"discover"|"page2"|"whole", "status": S, "times": T, "retryAfter": R, "retryDate": R}
+                                 page2: a list's second page; whole: a list with a resourceVersion
                                  S: an HTTP status, or "html", "empty", "object" (200 with nonsense), "close" (no answer)
   {"op": "watches", "kind": K, "how": "end"|"cut"|"reset"|"error410"|"error500"|"garbage"|"bookmark"|"silent"|"speak"}
   {"op": "watches", "kind": K, "how": "drip"}                 white space, every 0.2 s, and nothing else any more
@@ -19,6 +20,8 @@ POST /control with one JSON object:
   {"op": "streaming", "how": "refuse"|"serve"|"ignore"|"unmarked"|"cut"|"end"}
                                  a watch with sendInitialEvents: 422 (as it begins); served; as if it had not been asked for; with a
                                  bookmark that says nothing of an end; cut or ended after half of it. Its verb is "stream"; what is to fail a "list" fails it, too
+  {"op": "lag", "behind": N, "admitted": true|false}   lists with a resourceVersion are answered from a cache that is so many versions
+                                 behind: 504 where that is too old, unless it is not admitted
   {"op": "compact"}                                           what happened before is forgotten: resume gets 410
   {"op": "serve", "kind": K, "served": true|false, "elsewhere": V}    V: the version that discovery has it under instead
   {"op": "token", "want": T}                                  everything else is 401
@@ -51,6 +54,7 @@ history = []      # (version, kind, type, text)
 fails = []
 requests = []
 streaming = "refuse"
+lag, lag_admitted = 0, True
 token = None
 greetings = {}
 watches = {k: [] for k in PLURAL}
@@ -85,7 +89,7 @@ def put(c):
 
 
 def control(c):
-    global compacted, streaming, token
+    global compacted, streaming, token, lag, lag_admitted
     op = c["op"]
     if op == "put" and "count" in c:
         for i in range(c["count"]):
@@ -117,6 +121,8 @@ def control(c):
         greetings[c["kind"]] = c["text"]
     elif op == "streaming":
         streaming = c["how"]
+    elif op == "lag":
+        lag, lag_admitted = c["behind"], c.get("admitted", True)
     elif op == "token":
         token = c["want"]
     elif op == "serve":
@@ -127,6 +133,19 @@ def control(c):
         requests.clear()
     lock.notify_all()
     return answer
+
+
+def as_of(kind, at):
+    """What there was then; nothing may have been compacted since the start."""
+    there = {}
+    for h in history:
+        if h[0] <= at and h[1] == kind:
+            obj = json.loads(h[3])
+            name = (obj["metadata"]["namespace"], obj["metadata"]["name"])
+            there.pop(name, None)
+            if h[2] != "DELETED":
+                there[name] = obj
+    return there
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -154,7 +173,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def failed(self, kind, verb):
         with lock:
             for f in fails:
-                if f["kind"] == kind and f["times"] > 0 and (f["verb"] == verb or (f["verb"], verb) == ("list", "stream")):
+                if f["kind"] == kind and f["times"] > 0 and (f["verb"] == verb or f["verb"] == "list" and verb in ("stream", "whole")):
                     f["times"] -= 1
                     break
             else:
@@ -229,7 +248,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                              "accept": self.headers["Accept"], "time": time.monotonic()})
         if not served[kind]:
             return self.answer(404, status(404, "NotFound", "the server could not find the requested resource"))
-        if self.failed(kind, "page2" if "continue" in query else verb):
+        if self.failed(kind, "page2" if "continue" in query else "whole" if (verb, "resourceVersion" in query) == ("list", True) else verb):
             return
         if verb == "stream" and streaming == "refuse":
             return self.answer(422, status(422, "Invalid", "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: "
@@ -241,12 +260,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def list(self, kind, space, query):
         with lock:
-            at, now = 0, version
+            at, now, there = 0, version, objects[kind]
+            if "resourceVersion" in query:
+                now = version - lag
+                if now < int(query["resourceVersion"]) and lag_admitted:
+                    message = "Timeout: Too large resource version: %s, current: %d" % (query["resourceVersion"], now)
+                    return self.answer(504, status(504, "Timeout", message), [("Retry-After", "1")])
+                if lag:
+                    there = as_of(kind, now)
             if "continue" in query:
                 at, now = (int(x) for x in query["continue"].split("."))
-            names = sorted(n for n in objects[kind] if space is None or n[0] == space)
-            page = names[at:at + int(query["limit"])]
-            items = [{k: v for k, v in objects[kind][n].items() if k not in ("apiVersion", "kind")} for n in page]
+            names = sorted(n for n in there if space is None or n[0] == space)
+            page = names[at:at + int(query.get("limit", len(names)))]
+            items = [{k: v for k, v in there[n].items() if k not in ("apiVersion", "kind")} for n in page]
             rest = len(names) - at - len(page)
             meta = {"resourceVersion": str(now)}
             if rest > 0:

@@ -1,4 +1,5 @@
-/* reconciled-watcher: the streaming list with servers that do not have it, or do not bring it to its end. */
+/* reconciled-watcher: the streaming list with servers that do not have it, or do not bring it to its end; and then lists that are not
+ * older than what was seen, with servers that have them, or are behind. */
 #include "watcher_rig.h"
 #include <stdio.h>
 
@@ -116,6 +117,75 @@ static void bookmarks_that_stay_away(void)
 	rig_kill_watcher();
 }
 
+static void seen_by(const char *how)
+{
+	_cleanup_(free_ptr) char *text = xasprintf("by=%s", how);
+	size_t lists = rig_logged(text);
+	start();
+	SAYS(30, rig_logged(text) == lists + 1);
+	SAYS(20, rig_watching("ConfigMap"));
+}
+
+static bool asked_for(const char *member, int64_t version)
+{
+	struct buf is = {0};
+	char want[24];
+	snprintf(want, sizeof want, "%lld", (long long)version);
+	bool same = rig_requests("ConfigMap", "list", member, &is) == 1 && span_is(buf_span(&is), want);
+	buf_done(&is);
+	return same;
+}
+
+/* The delete was seen, so a cache of the server that does not know of it is not taken. */
+static void a_server_whose_cache_is_behind(bool admitted)
+{
+	size_t older = rig_logged("and not older than");
+	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"last\"}");
+	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "last", NULL) >= 1);
+	fake_broker_forget(&rig.broker);
+	rig_control("{\"op\":\"delete\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"last\"}");
+	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "last", NULL) == 1);
+	rig_kill_watcher();
+	rig_control("{\"op\":\"lag\",\"behind\":1,\"admitted\":%s}", admitted ? "true" : "false");
+	seen_by("pages");
+	CHECK(rig_requests("ConfigMap", "list", "limit", NULL) == 2);
+	CHECK(rig_logged("and not older than") == older + !admitted);
+	CHECK(!admitted || rig_keys_of("maps") <= 1); /* the delete, as above */
+	CHECK(rig_cache_lacks(MAPS, "last"));
+	SAYS(30, fake_broker_state(&rig.broker, "maps", TOPIC, NULL) == WIRE_STATE_OK);
+	rig_kill_watcher();
+	rig_control("{\"op\":\"lag\",\"behind\":0}");
+}
+
+static void lists_that_are_not_older_than_what_was_seen(void)
+{
+	struct broker_key k = {0};
+	streaming("refuse");
+	start();
+	SAYS(20, rig_watching("ConfigMap"));
+	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"seen\"}");
+	int64_t version = rig_version_now();
+	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "seen", NULL) == 1);
+	rig_kill_watcher();
+	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"missed\"}");
+	seen_by("seen");
+	CHECK(asked_for("resourceVersion", version));
+	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "missed", &k) == 1);
+	CHECK(k.priority == -100 && rig_keys_of("maps") <= 2); /* as above */
+	a_server_whose_cache_is_behind(true);
+	/* No watch has told a version since, and the list's may be one that the server's cache does not get to. */
+	seen_by("pages");
+	a_server_whose_cache_is_behind(false);
+	/* More than a server should hold in memory at once. */
+	seen_by("pages");
+	rig_control(
+	    "{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"m\",\"count\":10000}");
+	SAYS(60, fake_broker_count(&rig.broker, "maps", "shop", "m9999", NULL) == 1);
+	rig_kill_watcher();
+	seen_by("pages");
+	rig_kill_watcher();
+}
+
 int main(void)
 {
 	rig_start();
@@ -130,5 +200,6 @@ int main(void)
 	a_list_without_its_end("end");
 	a_list_that_never_ends();
 	bookmarks_that_stay_away();
+	lists_that_are_not_older_than_what_was_seen();
 	return check_result();
 }

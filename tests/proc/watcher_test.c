@@ -190,8 +190,10 @@ static void a_page_that_expired(void)
 	fake_broker_forget(&rig.broker);
 	rig_control("{\"op\":\"fail\",\"kind\":\"ConfigMap\",\"verb\":\"page2\",\"status\":410,\"reason\":"
 		    "\"Expired\"}");
+	rig_control("{\"op\":\"fail\",\"kind\":\"ConfigMap\",\"verb\":\"whole\",\"status\":504}");
 	rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"error410\"}");
-	SAYS(20, rig_requests("ConfigMap", "list", "limit", NULL) >= 5); /* 1, 2 (410), 1, 2, 3 */
+	SAYS(20,
+	     rig_requests("ConfigMap", "list", "limit", NULL) >= 6); /* whole (504), 1, 2 (410), 1, 2, 3 */
 	SAYS(20, rig_watching("ConfigMap"));
 	flush("page-done");
 	CHECK(rig_keys_of("maps") == 1);

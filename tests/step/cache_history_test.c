@@ -2,7 +2,7 @@
  * watcher/informer.c and watcher/delivery.c on a cache in shared memory, cut after every store (trap.h). At each cut a reader looks at
  * that instant, and what is left is started again as the watcher does; some of these starts are cut after each of their own stores, too. Each object must be as before or as after the event, whole; once it
  * was as after it must not be as before again; and whoever finds it as after must find its keys, too: in the outbox, or stored by the
- * broker.
+ * broker; and that its resourceVersion was seen.
  *
  *   step_cache_history_test               all of it
  *   step_cache_history_test --violation   passes when the first violation is found: for code that has a rule taken out
@@ -38,6 +38,7 @@ static struct thing {
 	unsigned number;
 	uint64_t before,
 	    now;	/* resourceVersion; 0: there is none. They differ while an event is under way. */
+	uint64_t gone;	/* resourceVersion of the event that told that there is none any more */
 	bool was_now;	/* a start has found it as now */
 	int pending[4]; /* numbers of ConfigMaps whose keys have to be stored by the broker */
 	size_t n_pending;
@@ -304,6 +305,9 @@ static void judge(struct store *s, struct thing *t, const struct keys *keys, boo
 				violation("%s has changed, and the key m%d is lost", name, t->pending[i]);
 	}
 	t->was_now = t->was_now || is_now;
+	uint64_t shown = there ? kube_version(v.version) : is_now ? t->gone : 0;
+	if (shown > atomic_load(&store_table_entry(s, table)->seen))
+		violation("%s is as of %llu, and that was not seen", name, (unsigned long long)shown);
 }
 
 /* The files of `of`, copied to `where`, as the next watcher finds them; from: whom to look at. */
@@ -400,6 +404,7 @@ static void need(struct thing *t, int number)
 static void will_be(struct thing *t, uint64_t at)
 {
 	t->now = at;
+	t->gone = 0;
 	if (!t->secret)
 		need(t, (int)t->number);
 	if (t->secret && t->before)
@@ -432,8 +437,9 @@ static void delete (struct thing *t)
 {
 	struct buf json = {0};
 	struct err err = {0};
-	make_json(t, t->now, &json);
+	make_json(t, ++version, &json);
 	will_be(t, 0);
+	t->gone = version;
 	begin("a delete");
 	if (informer_deleted(&informer_of(t)->streams[0], buf_span(&json), &err) < 0)
 		violation("a delete is refused: %s", err.text);

@@ -7,6 +7,7 @@
 static struct reflector r;
 static struct reflector_output out;
 static bool paged; /* the server has no streaming list */
+static bool seen;  /* a version was */
 
 static void happens(enum reflector_event event)
 {
@@ -14,13 +15,15 @@ static void happens(enum reflector_event event)
 							   .retry_after_ns = -1,
 							   .lived_ns = 60 * NS_PER_S,
 							   .events = 1,
-							   .paged = paged});
+							   .paged = paged,
+							   .seen = seen});
 }
 
 static void setup(void)
 {
 	reflector_init(&r);
 	paged = true;
+	seen = false;
 }
 static void watching(void)
 {
@@ -248,7 +251,7 @@ Test(reflector, without_a_streaming_list_pages_are_asked_for_at_once_and_from_th
 	happens(REFLECTOR_LISTED);
 	happens(REFLECTOR_EXPIRED);
 	cr_assert_eq(out.phase, REFLECTOR_LIST);
-	reflector_relist(&r, false);
+	reflector_relist(&r, false, false);
 	cr_assert_eq(r.phase, REFLECTOR_LIST);
 	/* Another one of the same server knows. */
 	streaming();
@@ -257,7 +260,7 @@ Test(reflector, without_a_streaming_list_pages_are_asked_for_at_once_and_from_th
 	happens(REFLECTOR_EXPIRED);
 	cr_assert_eq(out.phase, REFLECTOR_LIST);
 	reflector_init(&r);
-	reflector_relist(&r, true);
+	reflector_relist(&r, true, false);
 	cr_assert_eq(r.phase, REFLECTOR_DISCOVER);
 }
 
@@ -280,6 +283,72 @@ Test(reflector, streaming_lists_that_fail_are_replaced_by_pages_once)
 	for (size_t i = 0; i < 3 * ARRAY_SIZE(others); i++) {
 		happens(others[i % ARRAY_SIZE(others)]);
 		cr_assert(out.phase == REFLECTOR_STREAM && out.wait_ns > 0);
+	}
+}
+
+static void relisting(void)
+{
+	watching();
+	seen = true;
+	happens(REFLECTOR_EXPIRED);
+	cr_assert(out.phase == REFLECTOR_RELIST && out.wait_ns == 0 && out.relist);
+}
+
+Test(reflector, what_was_seen_is_what_a_list_must_not_be_older_than)
+{
+	relisting();
+	happens(REFLECTOR_LISTED);
+	cr_assert(out.phase == REFLECTOR_WATCH && out.wait_ns == 0);
+	/* After a start, too, and where streaming lists fail. */
+	reflector_init(&r);
+	happens(REFLECTOR_SERVED);
+	cr_assert_eq(out.phase, REFLECTOR_RELIST);
+	reflector_relist(&r, true, true);
+	cr_assert_eq(r.phase, REFLECTOR_RELIST);
+	reflector_init(&r);
+	paged = false;
+	happens(REFLECTOR_SERVED);
+	cr_assert_eq(out.phase, REFLECTOR_STREAM);
+	happens(REFLECTOR_UNSUPPORTED);
+	cr_assert_eq(out.phase, REFLECTOR_RELIST);
+}
+
+Test(reflector, a_server_that_is_behind_what_was_seen_is_asked_for_what_is_now_at_once)
+{
+	relisting();
+	happens(REFLECTOR_UNSUPPORTED);
+	cr_assert(out.phase == REFLECTOR_LIST && out.wait_ns == 0);
+	happens(REFLECTOR_UNREACHABLE);
+	cr_assert_eq(out.phase, REFLECTOR_LIST, "until there is one");
+	happens(REFLECTOR_LISTED);
+	happens(REFLECTOR_EXPIRED);
+	cr_assert_eq(out.phase, REFLECTOR_RELIST, "by then it may have caught up");
+}
+
+Test(reflector, after_nonsense_what_was_seen_is_not_trusted)
+{
+	watching();
+	seen = true;
+	happens(REFLECTOR_NONSENSE);
+	cr_assert_eq(out.phase, REFLECTOR_LIST);
+	happens(REFLECTOR_LISTED);
+	happens(REFLECTOR_EXPIRED);
+	cr_assert_eq(out.phase, REFLECTOR_RELIST);
+}
+
+Test(reflector, a_list_of_what_was_seen_is_asked_for_once)
+{
+	for (int e = 0; e <= REFLECTOR_OUTBOX_FULL; e++) {
+		const char *name = reflector_event_name((enum reflector_event)e);
+		if (e == REFLECTOR_PROGRESS) /* of a watch */
+			continue;
+		relisting();
+		happens((enum reflector_event)e);
+		cr_assert_neq(out.phase, REFLECTOR_RELIST, "%s", name);
+		if (e == REFLECTOR_NOT_SERVED) {
+			happens(REFLECTOR_SERVED);
+			cr_assert_eq(out.phase, REFLECTOR_LIST);
+		}
 	}
 }
 
