@@ -6,7 +6,7 @@ gate.py FOLDER UPSTREAM_PORT [PREFIX]
 
 With PREFIX ("/k8s/c1") it takes that off each path; one without it is answered with 403.
 A line is a text of the path ("/services"), or a method and a text ("PATCH /status"). The files are read again and again.
-Writes its port to FOLDER/port. One request per connection."""
+Writes its port to FOLDER/port, and what it refused to FOLDER/refused. One request per connection."""
 import json
 import os
 import socket
@@ -68,6 +68,8 @@ def serve(client):
             length = next((int(line.split(b":")[1]) for line in lines if line.lower().startswith(b"content-length:")), 0)
             while len(rest) < length and (data := client.recv(65536)):
                 rest += data
+            with open(os.path.join(folder, "refused"), "a") as f:
+                f.write("%s %s\n" % (method, path))
             refuse(client, method, path)
             return
         lines = [line for line in lines if not line.lower().startswith(b"connection:")] + [b"Connection: close"]

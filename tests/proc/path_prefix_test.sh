@@ -57,5 +57,8 @@ ok "this host has the Lease" has /apis/coordination.k8s.io/v1/namespaces/site/le
 ok "and renews it" within 20 has /apis/coordination.k8s.io/v1/namespaces/site/leases/lock '.spec.renewTime > .spec.acquireTime'
 api DELETE $sites/s >/dev/null
 ok "the finalizer goes" ctl wait example.com/v1/Site site/s --for delete --timeout 30s
-ok "no request went past it" [ "$(cat "$dir/log/"* | grep -c Forbidden)" = 0 ]
+ok "no request went past it" [ ! -e "$dir/gate/refused" ]
+sed "s#$prefix/##" "$dir/secret/kubeconfig" >"$dir/secret/past"
+ctl raw GET /version --kubeconfig "$dir/secret/past" >/dev/null 2>&1
+ok "which the proxy would have noted" grep -qx "GET /version" "$dir/gate/refused"
 result

@@ -185,7 +185,10 @@ Test(queue_damage, a_short_redo_record_reaches_no_other_key)
 	struct workqueue_grant g;
 	struct workqueue_end end;
 	fill(&l);
-	lib_add_key(&l, lib_key("well", 1000));
+	for (int merges = -1; merges <= UINT8_MAX; merges++)
+		lib_add_key(&l, lib_key("well", 1000));
+	g.slot = workqueue_slot(&l.wq, l.c, span_of("shop"), span_of("well"));
+	flip_short(&l, &g, 4);
 	cr_assert(lib_grant(&l, &g) && span_is(g.name, "well"));
 	flip_short(&l, &g, 12);
 	struct wire_done done = {.slot = g.slot, .generation = g.generation, .requeue_after_ms = -1};
