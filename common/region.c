@@ -163,8 +163,8 @@ static int open_once(const char *path, mode_t mode, int *ret_fd, bool *ret_creat
 			rc = err_set(err, -EBUSY,
 				     "%s is written by another process (pid %u): stop that one first", path,
 				     h.writer_pid);
-	} else if (fstat(fd, &by_fd) < 0 || stat(path, &by_path) < 0 || by_fd.st_ino != by_path.st_ino ||
-		   by_fd.st_dev != by_path.st_dev) {
+	} else if (fstat(fd, &by_fd) < 0 /* its size may be another by now */ || stat(path, &by_path) < 0 ||
+		   by_fd.st_ino != by_path.st_ino || by_fd.st_dev != by_path.st_dev) {
 		rc = 1; /* between open and lock its last writer unlinked it */
 	}
 	if (rc != 0) {

@@ -115,7 +115,7 @@ static inline uint32_t index_tag(uint64_t hash)
 {
 	return (uint32_t)(hash >> 32);
 }
-static inline __attribute__((always_inline)) void index_prefetch(const struct index *x, uint64_t hash)
+_inline_ void index_prefetch(const struct index *x, uint64_t hash)
 {
 	table_prefetch(&x->by_key, index_tag(hash));
 }

@@ -225,8 +225,7 @@ static inline uint64_t *store_short(const struct store *st)
 	return (uint64_t *)(void *)((struct shm_redo *)(void *)(st->at + SHM_REDO_AT))->entries;
 }
 /* n runs of so many words are there. */
-static inline __attribute__((always_inline)) void store_short_commit(struct store *st, struct shm_slot *slot,
-								     const uint32_t *words, uint32_t n)
+_inline_ void store_short_commit(struct store *st, struct shm_slot *slot, const uint32_t *words, uint32_t n)
 {
 	struct shm_redo *redo = (struct shm_redo *)(void *)(st->at + SHM_REDO_AT);
 	const uint64_t *run = store_short(st);
@@ -258,8 +257,7 @@ static inline __attribute__((always_inline)) void store_short_commit(struct stor
  * the transition: an entry may be lost with the process, never half there. */
 void store_history(struct store *st, struct shm_history *entry, struct span text);
 /* The same for an entry without a text. Inline, so that the entry is written where it belongs and nowhere before. */
-static inline __attribute__((always_inline)) void store_history_plain(struct store *st,
-								      struct shm_history entry)
+_inline_ void store_history_plain(struct store *st, struct shm_history entry)
 {
 	struct shm_queue_header *h = (struct shm_queue_header *)(void *)(st->at + SHM_HEADER_AT);
 	if (st->history_entries == 0)

@@ -70,7 +70,7 @@ static inline uint32_t table_home(uint32_t tag)
 	return (uint32_t)((uint64_t)(tag * UINT32_C(0x9e3779b1)) * TABLE_LINES >> 32);
 }
 /* Always inlined: a function that only prefetches is nothing to gcc, and it takes the call away. */
-static inline __attribute__((always_inline)) void table_prefetch(const struct table *t, uint32_t tag)
+_inline_ void table_prefetch(const struct table *t, uint32_t tag)
 {
 	const struct table_line *line = &table_lines(t, table_segment_of(t, tag))[table_home(tag)];
 	__builtin_prefetch(line, 1);
@@ -111,8 +111,8 @@ static inline unsigned table_empty(const struct table_line *line)
 }
 
 /* The number with this tag for which is(ctx, number); or TABLE_NONE. */
-static inline __attribute__((always_inline)) uint32_t
-table_find(const struct table *t, uint32_t tag, bool (*is)(void *ctx, uint32_t number), void *ctx)
+_inline_ uint32_t table_find(const struct table *t, uint32_t tag, bool (*is)(void *ctx, uint32_t number),
+			     void *ctx)
 {
 	const struct table_line *lines = table_lines(t, table_segment_of(t, tag));
 	for (uint32_t at = table_home(tag);; at = at + 1 == TABLE_LINES ? 0 : at + 1) {
@@ -129,8 +129,8 @@ table_find(const struct table *t, uint32_t tag, bool (*is)(void *ctx, uint32_t n
 }
 
 /* As table_find, but it looks at one entry only, which it nearly always is. TABLE_MORE: table_find must tell. */
-static inline __attribute__((always_inline)) uint32_t
-table_look(const struct table *t, uint32_t tag, bool (*is)(void *ctx, uint32_t number), void *ctx)
+_inline_ uint32_t table_look(const struct table *t, uint32_t tag, bool (*is)(void *ctx, uint32_t number),
+			     void *ctx)
 {
 	const struct table_line *line = &table_lines(t, table_segment_of(t, tag))[table_home(tag)];
 	unsigned hits = table_hits(line, tag);

@@ -277,6 +277,7 @@ static __attribute__((noinline)) int cancel(struct workqueue *wq, struct index_k
 	return 0;
 }
 
+/* What it calls is noinline: most adds need nothing of it, and should not have to put registers aside for it. */
 _inline_ int add(struct workqueue *wq, struct index_key at, const struct wire_add_key *key, int64_t now,
 		 enum shm_state *ret_state)
 {
