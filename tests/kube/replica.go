@@ -56,32 +56,32 @@ func appendLine(file, format string, args ...interface{}) {
 	f.Close()
 }
 
-// The lock of a file in the folder, until it is closed; nil: somebody else has it.
-func lock(name string, how int) *os.File {
+func open(name string) *os.File {
 	f, err := os.OpenFile(filepath.Join(*records, name), os.O_RDWR|os.O_CREATE, 0666)
 	die(err)
-	if syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB) != nil {
-		f.Close()
-		return nil
-	}
 	return f
 }
 
+// What package syscall has no name for: the locks of an open file, of which others can be looked at without taking them.
+const ofdGet, ofdSet = 36, 37
+
 func reconcile(name, counter string) {
-	own, key := lock("side-"+*identity+".lock", syscall.LOCK_SH), lock(name+".lock", syscall.LOCK_EX)
-	if own == nil || key == nil {
+	own, key := open("side-"+*identity+".lock"), open(name+".lock")
+	defer own.Close()
+	defer key.Close()
+	die(syscall.FcntlFlock(own.Fd(), ofdSet, &syscall.Flock_t{Type: syscall.F_RDLCK}))
+	if syscall.Flock(int(key.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
 		appendLine("refused", "%s %s", *identity, name)
 		return
 	}
-	defer own.Close()
-	defer key.Close()
 	for _, other := range strings.Split(*others, ",") {
-		f := lock("side-"+other+".lock", syscall.LOCK_EX)
-		if f == nil {
+		f, theirs := open("side-"+other+".lock"), syscall.Flock_t{Type: syscall.F_WRLCK}
+		die(syscall.FcntlFlock(f.Fd(), ofdGet, &theirs))
+		f.Close()
+		if theirs.Type != syscall.F_UNLCK {
 			appendLine("refused", "%s %s while %s works", *identity, name, other)
 			return
 		}
-		f.Close()
 	}
 	appendLine("timeline", "%d %s begin %s", boottime(), *identity, name)
 	time.Sleep(20 * time.Millisecond)

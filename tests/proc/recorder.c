@@ -5,8 +5,9 @@
  * refused lock is a double run, or a process that outlived its attempt. Then it writes down the counter that
  * it saw in the object. Files are in $RECORDS: NAME.lock, NAME.value, refused (one line each time).
  *
- * With $SIDE, the host's name: a second lock, side-SIDE.lock, which all of a host's attempts share, must not be held by $OTHERS
- * (names with commas between); and timeline gets a line "NS SIDE begin NAME" and one with "end" (CLOCK_BOOTTIME). */
+ * With $SIDE, the host's name: a second lock, of side-SIDE.lock, which all of a host's attempts share; those of $OTHERS (names with
+ * commas between) must not be held, which is looked at and not tried: who tries one has it for a moment, and refuses all who look
+ * meanwhile. And timeline gets a line "NS SIDE begin NAME" and one with "end" (CLOCK_BOOTTIME). */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,31 +33,40 @@ static void refused(const char *name)
 	exit(0);
 }
 
-/* The lock of a file, inherited on purpose; -1: somebody else has it. */
-static int lock_of(const char *file, int how)
+static int open_lock(const char *file)
 {
 	int fd = open(file, O_RDWR | O_CREAT, 0666);
 	if (fd < 0)
 		die(file);
-	if (flock(fd, how | LOCK_NB) == 0)
-		return fd;
-	close(fd);
-	return -1;
+	return fd;
+}
+
+/* Both locks belong to the open file, which the helper inherits. */
+static void lock_key(const char *name)
+{
+	char file[300];
+	snprintf(file, sizeof file, "%s.lock", name);
+	if (flock(open_lock(file), LOCK_EX | LOCK_NB) < 0)
+		refused(name);
 }
 
 static void lock_side(const char *side, const char *others, const char *name)
 {
 	char file[300], names[300];
+	struct flock own = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
 	snprintf(file, sizeof file, "side-%s.lock", side);
-	if (lock_of(file, LOCK_SH) < 0)
-		refused(name);
+	if (fcntl(open_lock(file), F_OFD_SETLK, &own) < 0)
+		die(file);
 	snprintf(names, sizeof names, "%s", others ? others : "");
 	for (char *save, *other = strtok_r(names, ",", &save); other; other = strtok_r(NULL, ",", &save)) {
+		struct flock theirs = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 		snprintf(file, sizeof file, "side-%s.lock", other);
-		int fd = lock_of(file, LOCK_EX);
-		if (fd < 0)
-			refused(name);
+		int fd = open_lock(file);
+		if (fcntl(fd, F_OFD_GETLK, &theirs) < 0)
+			die(file);
 		close(fd);
+		if (theirs.l_type != F_UNLCK)
+			refused(name);
 	}
 }
 
@@ -82,10 +92,8 @@ int main(void)
 	const char *name = getenv("RECONCILE_NAME"), *records = getenv("RECORDS"), *side = getenv("SIDE");
 	if (!name || !records || chdir(records) < 0)
 		die("RECORDS");
-	snprintf(path, sizeof path, "%s.lock", name);
 	umask(0); /* another side may run as another user */
-	if (lock_of(path, LOCK_EX) < 0)
-		refused(name);
+	lock_key(name);
 	if (side)
 		lock_side(side, getenv("OTHERS"), name);
 	pid_t helper = fork();
