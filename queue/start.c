@@ -4,7 +4,7 @@
 #include "index_find.h"
 
 /* So many keys are put into the table at once: between two of them, slots that are read would turn its lines out of the caches. */
-enum { FOUND = 16384 };
+enum { FOUND = 1024 };
 
 struct found {
 	uint32_t tag, slot;
@@ -19,7 +19,7 @@ _Static_assert((uint64_t)SHM_BLOCKS_MAX *SHM_NAMESPACES_PER_BLOCK *INDEX_BANDS <
 
 struct start {
 	struct workqueue *wq;
-	struct found *found;
+	struct found found[FOUND];
 	size_t n_found;
 	int64_t last_ready;
 	/* The ready ones; NULL: those so far are in order, and linked. */
@@ -53,9 +53,7 @@ static int find_namespace(struct workqueue *wq, const struct shm_slot *s, struct
 static bool same_key(const void *ctx, uint32_t a, uint32_t b)
 {
 	const struct store *st = ctx;
-	struct shm_slot rooms[2];
-	const struct shm_slot *slots[] = {store_read_slots(st, a, 1, &rooms[0]),
-					  store_read_slots(st, b, 1, &rooms[1])};
+	const struct shm_slot *slots[] = {store_slot(st, a), store_slot(st, b)};
 	return slots[0]->namespace_number == slots[1]->namespace_number &&
 	       span_eq(store_name(st, slots[0]), store_name(st, slots[1]));
 }
@@ -170,14 +168,9 @@ static int begin_by_time(struct start *b, uint32_t slot, struct err *err)
 	if (rc < 0)
 		return err_set(err, rc, "no memory to sort the keys");
 	b->by_time = (struct by_time *)(void *)b->memory.at;
-	_cleanup_(free_ptr) struct shm_slot *room = xmalloc(SHM_BLOCK);
-	const struct shm_slot *slots = room;
-	for (uint32_t i = 0; i < slot; i++) {
-		if (i % SHM_SLOTS_PER_BLOCK == 0)
-			slots = store_read_slots(st, i, SHM_SLOTS_PER_BLOCK, room);
-		if (slots[i % SHM_SLOTS_PER_BLOCK].state == SHM_STATE_READY)
-			gather_ready(b, i, &slots[i % SHM_SLOTS_PER_BLOCK]);
-	}
+	for (uint32_t i = 0; i < slot; i++)
+		if (store_slot(st, i)->state == SHM_STATE_READY)
+			gather_ready(b, i, store_slot(st, i));
 	return 0;
 }
 
@@ -247,7 +240,6 @@ int workqueue_init(struct workqueue *wq, struct store *st, uint64_t random, stru
 	settle_init(&wq->settle);
 	workqueue_rows_changed(wq);
 	struct start b = {.wq = wq, .last_ready = INT64_MIN};
-	b.found = xmalloc(FOUND * sizeof(*b.found));
 	int rc = index_expect(&wq->index);
 	if (rc < 0)
 		err_set(err, rc, "no memory for the index");
@@ -258,7 +250,6 @@ int workqueue_init(struct workqueue *wq, struct store *st, uint64_t random, stru
 		rc = arrange_keys(&b, err);
 	if (rc == 0 && b.by_time)
 		link_by_time(&b);
-	free(b.found);
 	big_done(&b.memory);
 	if (rc < 0)
 		workqueue_done_with(wq);

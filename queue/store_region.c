@@ -32,7 +32,6 @@ int store_region_open(struct store *st, struct region *r, const char *path, uint
 	    .grow = grow,
 	    .touch = touch,
 	    .grow_ctx = r,
-	    .fd = r->fd,
 	};
 	return 0;
 }
