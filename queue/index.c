@@ -67,11 +67,11 @@ uint32_t index_namespace_find(const struct index *x, const struct index_key *key
 	return number;
 }
 
-__attribute__((noinline)) uint32_t index_find_further(const struct index *x, struct index_key key,
+__attribute__((noinline)) uint32_t index_find_further(const struct index *x, const struct index_key *key,
 						      struct shm_slot **ret_slot)
 {
-	struct index_wanted w = {.x = x, .key = &key};
-	uint32_t slot = table_find(&x->by_key, index_tag(key.hash), index_is_key, &w);
+	struct index_wanted w = {.x = x, .key = key};
+	uint32_t slot = table_find(&x->by_key, index_tag(key->hash), index_is_key, &w);
 	*ret_slot = w.slot;
 	return slot;
 }

@@ -38,13 +38,13 @@ _inline_ bool index_is_key(void *ctx, uint32_t slot)
 }
 
 /* index.c: the same, when one look is not enough. */
-uint32_t index_find_further(const struct index *x, struct index_key key, struct shm_slot **ret_slot);
+uint32_t index_find_further(const struct index *x, const struct index_key *key, struct shm_slot **ret_slot);
 
 /* Its slot, or INDEX_NONE. */
-_inline_ uint32_t index_find(const struct index *x, struct index_key key, struct shm_slot **ret_slot)
+_inline_ uint32_t index_find(const struct index *x, const struct index_key *key, struct shm_slot **ret_slot)
 {
-	struct index_wanted w = {.x = x, .key = &key};
-	uint32_t slot = table_look(&x->by_key, index_tag(key.hash), index_is_key, &w);
+	struct index_wanted w = {.x = x, .key = key};
+	uint32_t slot = table_look(&x->by_key, index_tag(key->hash), index_is_key, &w);
 	*ret_slot = w.slot;
 	return slot == TABLE_MORE ? index_find_further(x, key, ret_slot) : slot;
 }

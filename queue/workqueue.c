@@ -106,17 +106,17 @@ static void say_added(struct store *st, struct shm_history h, struct span object
 	store_history(st, &h, (struct span){text, object.len});
 }
 
-static __attribute__((noinline)) int add_new(struct workqueue *wq, struct index_key at,
+static __attribute__((noinline)) int add_new(struct workqueue *wq, const struct index_key *at,
 					     const struct wire_add_key *key, struct span object, int64_t now,
 					     enum shm_state *ret_state)
 {
 	struct store *st = wq->store;
 	struct cells cells;
 	uint32_t namespace;
-	int rc = store_has_room(st) ? index_namespace(&wq->index, &at, &namespace) : -ENOSPC;
+	int rc = store_has_room(st) ? index_namespace(&wq->index, at, &namespace) : -ENOSPC;
 	if (rc < 0)
 		return rc;
-	rc = take_cells(wq, &at, object, &cells);
+	rc = take_cells(wq, at, object, &cells);
 	if (rc < 0) {
 		index_namespace_drop(&wq->index, namespace);
 		return rc;
@@ -132,28 +132,28 @@ static __attribute__((noinline)) int add_new(struct workqueue *wq, struct index_
 	s->added = added_at(now);
 	s->detail = cells.detail;
 	s->record = 0;
-	s->controller = (uint8_t)at.controller;
-	s->name_len = (uint8_t)at.name->len;
+	s->controller = (uint8_t)at->controller;
+	s->name_len = (uint8_t)at->name->len;
 	if (cells.name)
 		memcpy(s->name, &cells.name, sizeof(cells.name));
 	else
-		memcpy(s->name, at.name->at, at.name->len);
+		memcpy(s->name, at->name->at, at->name->len);
 	store_publish(s, p);
-	index_insert(&wq->index, at.hash, cells.slot, namespace);
-	wq->controllers[at.controller].uncounted_adds++;
+	index_insert(&wq->index, at->hash, cells.slot, namespace);
+	wq->controllers[at->controller].uncounted_adds++;
 	if (p.state == SHM_STATE_READY)
 		index_ready_add(&wq->index, cells.slot, namespace, index_band(s->priority));
 	else
 		change_index(wq, cells.slot);
-	if (index_ready_len(&wq->index, at.controller) == 1) {
+	if (index_ready_len(&wq->index, at->controller) == 1) {
 		wq->ahead = cells.slot; /* its grant wants the hash */
-		wq->ahead_hash = at.hash;
+		wq->ahead_hash = at->hash;
 	}
 	const struct shm_history h = {
 	    .at = now,
-	    .key_hash = at.hash,
+	    .key_hash = at->hash,
 	    .priority = clamp_priority(key->priority),
-	    .controller = (uint8_t)at.controller,
+	    .controller = (uint8_t)at->controller,
 	    .happened = SHM_HAPPENED_ADDED,
 	    .to = p.state,
 	    .ends = cause_of(key),
@@ -250,8 +250,8 @@ static void merge(struct workqueue *wq, uint32_t slot, const struct wire_add_key
 }
 
 /* An add that is more than what add() does itself. slot: INDEX_NONE where the key is not there. */
-static __attribute__((noinline)) int add_caused(struct workqueue *wq, struct index_key at, uint32_t slot,
-						const struct wire_add_key *key, int64_t now,
+static __attribute__((noinline)) int add_caused(struct workqueue *wq, const struct index_key *at,
+						uint32_t slot, const struct wire_add_key *key, int64_t now,
 						enum shm_state *ret_state)
 {
 	char room[CAUSE_MOST];
@@ -266,20 +266,20 @@ static __attribute__((noinline)) int add_caused(struct workqueue *wq, struct ind
 	return 0;
 }
 
-static __attribute__((noinline)) int cancel(struct workqueue *wq, struct index_key at, int64_t now,
+static __attribute__((noinline)) int cancel(struct workqueue *wq, const struct index_key *at, int64_t now,
 					    enum shm_state *ret_state)
 {
-	uint32_t slot = workqueue_slot(wq, at.controller, *at.namespace, *at.name);
+	uint32_t slot = workqueue_slot(wq, at->controller, *at->namespace, *at->name);
 	if (slot != INDEX_NONE)
 		later_cancel(wq, slot, now);
-	slot = workqueue_slot(wq, at.controller, *at.namespace, *at.name);
+	slot = workqueue_slot(wq, at->controller, *at->namespace, *at->name);
 	*ret_state = slot == INDEX_NONE ? SHM_STATE_NONE : store_slot(wq->store, slot)->state;
 	return 0;
 }
 
 /* What it calls is noinline: most adds need nothing of it, and should not have to put registers aside for it. */
-_inline_ int add(struct workqueue *wq, struct index_key at, const struct wire_add_key *key, int64_t now,
-		 enum shm_state *ret_state)
+_inline_ int add(struct workqueue *wq, const struct index_key *at, const struct wire_add_key *key,
+		 int64_t now, enum shm_state *ret_state)
 {
 	if (key->timer == WIRE_TIMER_CANCEL)
 		return cancel(wq, at, now, ret_state);
@@ -297,7 +297,7 @@ int workqueue_add(struct workqueue *wq, uint16_t controller, const struct wire_a
 		  enum shm_state *ret_state)
 {
 	struct index_key at = index_key(&wq->index, controller, &key->namespace, &key->name);
-	return add(wq, at, key, now, ret_state);
+	return add(wq, &at, key, now, ret_state);
 }
 
 size_t workqueue_add_batch(struct workqueue *wq, uint16_t controller, const struct wire_add_key *keys,
@@ -314,7 +314,7 @@ size_t workqueue_add_batch(struct workqueue *wq, uint16_t controller, const stru
 		}
 		for (size_t i = 0; i < len; i++) {
 			enum shm_state state;
-			if (add(wq, at[i], &keys[from + i], now, &state) < 0)
+			if (add(wq, &at[i], &keys[from + i], now, &state) < 0)
 				return from + i;
 			if (ret_states)
 				ret_states[from + i] = state;
@@ -328,7 +328,7 @@ uint32_t workqueue_slot(const struct workqueue *wq, uint16_t controller, struct 
 {
 	struct index_key at = index_key(&wq->index, controller, &namespace, &name);
 	struct shm_slot *s;
-	return index_find(&wq->index, at, &s);
+	return index_find(&wq->index, &at, &s);
 }
 
 /* ---- grant ---- */
