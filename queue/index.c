@@ -1,6 +1,12 @@
 #include "hash.h"
 #include "index_find.h"
 
+void index_recent_clear(struct index *x)
+{
+	for (size_t i = 0; i < INDEX_RECENT; i++)
+		x->recent[i] = (struct index_recent){.number = INDEX_NONE, .controller = UINT16_MAX};
+}
+
 void index_init(struct index *x, struct store *st)
 {
 	*x = (struct index){.store = st, .seed = store_header(st)->hash_seed};
@@ -16,8 +22,7 @@ void index_init(struct index *x, struct store *st)
 		timers_init(&x->heaps[i], slots);
 	for (size_t i = 0; i < INDEX_IDLE; i++)
 		x->idle[i] = INDEX_NONE;
-	for (size_t i = 0; i < INDEX_RECENT; i++)
-		x->recent[i] = INDEX_NONE;
+	index_recent_clear(x);
 	index_ready_clear(x);
 }
 
@@ -39,13 +44,6 @@ void index_controller(struct index *x, uint16_t controller, struct span name)
 
 /* ---- keys ---- */
 
-/* flatten: without it the hashing would be called, and what its caller has in registers be put aside, twice. */
-__attribute__((noinline, flatten)) struct index_hashes index_hashes(uint64_t seed_a, const struct span *a,
-								    uint64_t seed_b, const struct span *b)
-{
-	return (struct index_hashes){hash_inline(seed_a, *a), hash_inline(seed_b, *b)};
-}
-
 uint64_t index_hash_of(const struct index *x, const struct shm_slot *s)
 {
 	return x->namespaces[s->namespace_number].hash ^ hash_inline(x->seed, store_name(x->store, s));
@@ -53,18 +51,18 @@ uint64_t index_hash_of(const struct index *x, const struct shm_slot *s)
 
 /* ---- namespaces ---- */
 
-static size_t recent(uint64_t namespace_hash)
+__attribute__((noinline)) uint64_t index_namespace_hash(const struct index *x, uint16_t controller,
+							const struct span *namespace)
 {
-	return namespace_hash % INDEX_RECENT;
+	return hash_inline(x->controllers[controller], *namespace);
 }
 
 uint32_t index_namespace_find(const struct index *x, const struct index_key *key)
 {
 	struct index_wanted w = {.x = x, .key = key};
-	uint32_t number = x->recent[recent(key->namespace_hash)];
-	if (number == INDEX_NONE || !index_is_namespace(&w, number))
-		number = table_find(&x->by_namespace, index_tag(key->namespace_hash), index_is_namespace, &w);
-	return number;
+	return key->number != INDEX_NONE
+		   ? key->number
+		   : table_find(&x->by_namespace, index_tag(key->namespace_hash), index_is_namespace, &w);
 }
 
 __attribute__((noinline)) uint32_t index_find_further(const struct index *x, const struct index_key *key,
@@ -128,18 +126,25 @@ int index_namespace(struct index *x, const struct index_key *key, uint32_t *ret)
 {
 	*ret = index_namespace_find(x, key);
 	int rc = *ret == INDEX_NONE ? namespace_new(x, key, ret) : 0;
-	if (rc == 0)
-		x->recent[recent(key->namespace_hash)] = *ret;
+	if (rc == 0 && key->number == INDEX_NONE)
+		x->recent[index_recent_place(key->controller, *key->namespace)] = (struct index_recent){
+		    .cell = store_namespace_at(x->store, *ret),
+		    .hash = key->namespace_hash,
+		    .number = *ret,
+		    .controller = key->controller,
+		};
 	return rc;
 }
 
 static void namespace_forget(struct index *x, uint32_t number)
 {
+	struct index_recent *r = &x->recent[index_recent_place(x->namespaces[number].controller,
+							       store_namespace(x->store, number))];
+	if (r->number == number)
+		*r = (struct index_recent){.number = INDEX_NONE, .controller = UINT16_MAX};
 	table_remove(&x->by_namespace, index_tag(x->namespaces[number].hash), number);
 	store_namespace_drop(x->store, number);
-	uint32_t *place = &x->recent[recent(x->namespaces[number].hash)];
-	if (*place == number)
-		*place = INDEX_NONE;
+	x->forgotten++;
 }
 
 /* A namespace whose last key goes often gets the next one soon: the last ones of these are kept. */

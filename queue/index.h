@@ -13,7 +13,7 @@
  * band its namespaces take turns, and in a namespace it is first in, first out. No key moves, and none waits more than
  * 3 * INDEX_AGING behind keys of higher bands that became ready after it, and the turn of each namespace once for
  * each key of its own that is before it. */
-enum { INDEX_BANDS = 4, INDEX_IDLE = 64, INDEX_RECENT = 64 };
+enum { INDEX_BANDS = 4, INDEX_IDLE = 64, INDEX_RECENT_BITS = 10, INDEX_RECENT = 1 << INDEX_RECENT_BITS };
 #define INDEX_AGING (30 * NS_PER_S)
 static inline unsigned index_band(int32_t priority) /* 0: above 0; 1: 0; 2: -1 to -99; 3: -100 and below */
 {
@@ -70,7 +70,16 @@ struct index_heap {
 struct index_key {
 	uint64_t namespace_hash, hash;	     /* shm_key_hash() of namespace and key */
 	const struct span *namespace, *name; /* the caller's */
+	uint32_t number; /* of the namespace, if it is among the recent ones; INDEX_NONE */
 	uint16_t controller;
+};
+
+/* A namespace that got a key, at a place that costs less than its hash to find: most adds are of these. */
+struct index_recent {
+	const struct shm_namespace *cell;
+	uint64_t hash;
+	uint32_t number;
+	uint16_t controller; /* UINT16_MAX: there is none */
 };
 
 struct index {
@@ -84,8 +93,9 @@ struct index {
 	struct index_heap heaps[INDEX_TIMED_COUNT];
 	uint32_t idle[INDEX_IDLE]; /* namespaces without a key, in turn; INDEX_NONE */
 	uint32_t next_idle;
-	uint32_t room;		       /* slots below it have links and heap entries */
-	uint32_t recent[INDEX_RECENT]; /* namespaces that got a key, by their hashes; INDEX_NONE */
+	uint32_t room; /* slots below it have links and heap entries */
+	struct index_recent recent[INDEX_RECENT];
+	uint64_t forgotten;			   /* namespaces whose numbers were given back, ever */
 	uint64_t controllers[SHM_CONTROLLERS_MAX]; /* hashes of their names: the seeds of their namespaces */
 	struct index_ready ready[SHM_CONTROLLERS_MAX];
 };
@@ -99,17 +109,12 @@ static inline void index_ahead(struct index *x, struct big *b, size_t used)
 	if (next && x->store->touch)
 		x->store->touch(x->store->grow_ctx, next, BIG_STEP);
 }
-/* A row has this name now. */
+/* A row has this name now. With the last of them: index_recent_clear, for what another one had the row for. */
 void index_controller(struct index *x, uint16_t controller, struct span name);
+void index_recent_clear(struct index *x);
 
 /* ---- keys (and index_find.h) ---- */
 
-/* Of two spans, each with its seed: in two registers. */
-struct index_hashes {
-	uint64_t a, b;
-};
-struct index_hashes index_hashes(uint64_t seed_a, const struct span *a, uint64_t seed_b,
-				 const struct span *b);
 uint64_t index_hash_of(const struct index *x, const struct shm_slot *s);
 static inline uint32_t index_tag(uint64_t hash)
 {

@@ -1,16 +1,45 @@
 /* Where a key is, inline: every add looks one up, and waits for no more memory than that takes. */
 #pragma once
+#include "hash.h"
 #include "index.h"
+
+/* Where a namespace would be among the recent ones. */
+_inline_ size_t index_recent_place(uint16_t controller, struct span namespace)
+{
+	const char *at = namespace.at, *end = at + namespace.len;
+	uint64_t first = 0, last = 0;
+	if (namespace.len >= sizeof(first)) {
+		memcpy(&first, at, sizeof(first));
+		memcpy(&last, end - sizeof(last), sizeof(last));
+	} else if (namespace.len >= sizeof(uint32_t)) {
+		memcpy(&first, at, sizeof(uint32_t));
+		memcpy(&last, end - sizeof(uint32_t), sizeof(uint32_t));
+	} else if (namespace.len) {
+		first = (uint8_t)at[0];
+		last = (uint8_t)end[-1];
+	}
+	/* What differs is mostly at the ends: both are where a product takes it to its upper bits. */
+	last += controller;
+	return ((first ^ (last << 32 | last >> 32)) * UINT64_C(0x9e3779b97f4a7c15)) >>
+	       (64 - INDEX_RECENT_BITS);
+}
+
+/* index.c: */
+uint64_t index_namespace_hash(const struct index *x, uint16_t controller, const struct span *namespace);
 
 _inline_ struct index_key index_key(const struct index *x, uint16_t controller, const struct span *namespace,
 				    const struct span *name)
 {
-	struct index_hashes h = index_hashes(x->controllers[controller], namespace, x->seed, name);
+	const struct index_recent *r = &x->recent[index_recent_place(controller, *namespace)];
+	bool is =
+	    r->controller == controller && span_eq((struct span){r->cell->text, r->cell->len}, *namespace);
+	uint64_t hash = is ? r->hash : index_namespace_hash(x, controller, namespace);
 	return (struct index_key){
-	    .namespace_hash = h.a,
-	    .hash = h.a ^ h.b,
+	    .namespace_hash = hash,
+	    .hash = hash ^ hash_inline(x->seed, *name),
 	    .namespace = namespace,
 	    .name = name,
+	    .number = is ? r->number : INDEX_NONE,
 	    .controller = controller,
 	};
 }
@@ -33,8 +62,9 @@ _inline_ bool index_is_key(void *ctx, uint32_t slot)
 {
 	struct index_wanted *w = ctx;
 	w->slot = store_slot_at(w->x->store, slot);
+	uint32_t number = w->slot->namespace_number;
 	return span_eq(store_name(w->x->store, w->slot), *w->key->name) &&
-	       index_is_namespace(ctx, w->slot->namespace_number);
+	       (w->key->number == INDEX_NONE ? index_is_namespace(ctx, number) : number == w->key->number);
 }
 
 /* index.c: the same, when one look is not enough. */

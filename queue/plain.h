@@ -34,21 +34,29 @@ static void merge_counted(struct workqueue *wq, struct shm_slot *s, uint64_t wor
 	wq->controllers[s->controller].uncounted_merges -= UINT8_MAX;
 }
 
+/* What an add leaves in the word by its cause: its bit, and the last cause; as shm_pending_word has them. */
+static const uint64_t last_of[] = {
+#define X(NAME, text)                                                                                        \
+	[WIRE_CAUSE_##NAME] = UINT64_C(1) << (16 + WIRE_CAUSE_##NAME) | (uint64_t)WIRE_CAUSE_##NAME << 28,
+    WIRE_CAUSES(X)
+#undef X
+};
+
 /* Counts an add of a pending key that changes nothing else: one store. False: nothing is pending, or its priority must be written down.
  * Does what pending_merge does, and uncounted + 1, in the word as it lies there. */
 _inline_ bool pending_merge_in_place(struct workqueue *wq, struct shm_slot *s, const struct wire_add_key *key)
 {
-	static const struct shm_pending one = {.uncounted = 1}, last = {.ends = 0xf0};
-	uint64_t word = s->word, cause = cause_of(key);
+	static const struct shm_pending one = {.uncounted = 1}, last = {.ends = 0xf0},
+					change = {.flags = SHM_SLOT_CHANGED};
+	uint64_t word = s->word;
+	uint8_t cause = cause_of(key);
 	struct shm_pending p = shm_pending_of(word);
 	if (key->priority > s->priority || p.count == 0)
 		return false;
 	word = (word & ~shm_pending_word(last)) + (p.count < UINT16_MAX);
-	word |= shm_pending_word((struct shm_pending){
-	    .causes = (uint8_t)(1u << cause),
-	    .ends = (uint8_t)(cause << 4),
-	    .flags = says_changed(key) ? SHM_SLOT_CHANGED : 0,
-	});
+	word |= last_of[cause];
+	if (says_changed(key))
+		word |= shm_pending_word(change);
 	if (p.uncounted == UINT8_MAX) {
 		merge_counted(wq, s, word);
 		return true;

@@ -121,9 +121,7 @@ int store_namespace_new(struct store *st, struct span text, uint32_t *ret_number
 	struct shm_namespace cell = {.len = (uint8_t)text.len};
 	if (text.len)
 		memcpy(cell.text, text.at, MIN(text.len, sizeof(cell.text)));
-	memcpy(st->at + (uint64_t)st->namespaces.at[number / SHM_NAMESPACES_PER_BLOCK] * SHM_BLOCK +
-		   number % SHM_NAMESPACES_PER_BLOCK * sizeof(cell),
-	       &cell, sizeof(cell));
+	memcpy(store_namespace_at(st, number), &cell, sizeof(cell));
 	*ret_number = number;
 	return 0;
 }

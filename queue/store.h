@@ -114,13 +114,15 @@ static inline const struct shm_queue_header *store_header(const struct store *st
 {
 	return (const struct shm_queue_header *)(const void *)(st->at + SHM_HEADER_AT);
 }
+static inline struct shm_namespace *store_namespace_at(const struct store *st, uint32_t number)
+{
+	uint64_t block = st->namespaces.at[number / SHM_NAMESPACES_PER_BLOCK];
+	return (struct shm_namespace *)(void *)(st->at + block * SHM_BLOCK) +
+	       number % SHM_NAMESPACES_PER_BLOCK;
+}
 static inline struct span store_namespace(const struct store *st, uint32_t number)
 {
-	const struct shm_namespace *n =
-	    (const struct shm_namespace
-		 *)(const void *)(st->at + (uint64_t)st->namespaces.at[number / SHM_NAMESPACES_PER_BLOCK] *
-					       SHM_BLOCK) +
-	    number % SHM_NAMESPACES_PER_BLOCK;
+	const struct shm_namespace *n = store_namespace_at(st, number);
 	return (struct span){n->text, n->len};
 }
 struct span store_text(const struct store *st, uint32_t ref); /* {"", 0} for 0; until the text is released */

@@ -312,8 +312,12 @@ size_t workqueue_add_batch(struct workqueue *wq, uint16_t controller, const stru
 					  &keys[from + i].name);
 			index_prefetch(&wq->index, at[i].hash);
 		}
+		uint64_t forgotten = wq->index.forgotten;
 		for (size_t i = 0; i < len; i++) {
 			enum shm_state state;
+			/* The number may be another namespace's now, if one of those before it freed some. */
+			if (wq->index.forgotten != forgotten)
+				at[i].number = INDEX_NONE;
 			if (add(wq, &at[i], &keys[from + i], now, &state) < 0)
 				return from + i;
 			if (ret_states)

@@ -204,6 +204,57 @@ Test(order, plain_and_every_other_way_agree)
 
 /* ---- batches, and growth ---- */
 
+/* The last key of a namespace goes, which takes the number from the namespace that has been without keys for longest; the next one gets
+ * it, and the third add of the batch was looked up while it was still the old one's. */
+Test(order, a_namespace_that_loses_its_number_in_a_batch_is_another_one)
+{
+	char old[INDEX_IDLE][16];
+	enum shm_state states[3];
+	struct wire_add_key key = lib_key("k", 0), keys[3];
+	for (int i = 0; i <= INDEX_IDLE; i++) {
+
+		if (i < INDEX_IDLE)
+			snprintf(old[i], sizeof(old[i]), "old-%d", i);
+		key.namespace = span_of(i < INDEX_IDLE ? old[i] : "last");
+		key.delay_ms = 1000;
+		key.timer = WIRE_TIMER_EARLIEST;
+		lib_add_key(&l, key);
+		key.delay_ms = 0;
+		key.timer = WIRE_TIMER_CANCEL;
+		if (i < INDEX_IDLE)
+			lib_add_key(&l, key);
+	}
+	cr_assert(l.wq.index.keys == 1 && l.wq.index.forgotten == 0);
+	const char *namespaces[] = {"last", "new", old[0]};
+	for (int i = 0; i < 3; i++) {
+		keys[i] = i == 0 ? key : lib_key("k", 0);
+		keys[i].namespace = span_of(namespaces[i]);
+	}
+	cr_assert(workqueue_add_batch(&l.wq, l.c, keys, 3, l.now, states) == 3);
+	cr_assert(l.wq.index.forgotten == 1 && l.wq.index.keys == 2, "%u keys", l.wq.index.keys);
+	get_from("new");
+	get_from(old[0]);
+}
+
+Test(order, a_row_that_another_controller_had_has_none_of_its_namespaces)
+{
+	bool new;
+	uint16_t first, second;
+	struct wire_add_key key = lib_key("k", 0);
+	enum shm_state state;
+	cr_assert(workqueue_open(&l.wq, "first", &first, &new) == 0 && new);
+	cr_assert(workqueue_add(&l.wq, first, &key, l.now, &state) == 0);
+	workqueue_drop(&l.wq, first, l.now);
+	cr_assert(workqueue_open(&l.wq, "second", &second, &new) == 0 && new &&second == first);
+	struct workqueue_rules rules = lib_rules();
+	workqueue_configure(&l.wq, second, &rules);
+	cr_assert(workqueue_add(&l.wq, second, &key, l.now, &state) == 0);
+	struct workqueue_grant g;
+	cr_assert(workqueue_grant(&l.wq, second, &lib_holder, l.now, &g) == 1);
+	lib_restart(
+	    &l); /* which computes all hashes, and finds the lease's to be of another key if one was not right */
+}
+
 Test(order, a_batch_is_its_keys_one_after_the_other)
 {
 	struct wire_add_key keys[100];
