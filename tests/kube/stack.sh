@@ -1,11 +1,12 @@
-# stack.sh: sourced by demo and real. The database example, its kubelet and the audit controller under `reconcilectl up`.
+# stack.sh: sourced by demo, real and tests/systemd/inside. The database example, its kubelet and the audit controller under `reconcilectl up`.
 #   stack_start BUILD FOLDER [UP-OPTION]...   starts; exports BIN, EXAMPLE, AUDIT, RUNTIME_DIR, REGION_DIR; sets UP (pid)
 #   stack_stop                                ends it; fails if it does not end or leaves something running
+. "$(dirname "$0")/../lib/within.sh"
 
 stack_config() { # EXAMPLE FOLDER: the three controllers' files, and what they run, in one folder
 	mkdir -p "$2"
 	cp -r "$1"/. "$2"/
-	cp "$(dirname "$0")/audit/audit.sh" "$2/"
+	cp "$(dirname "$0")/../kube/audit/audit.sh" "$2/"
 	cat >"$2/audit.yaml" <<-EOF
 		apiVersion: reconciled.dev/v1alpha1
 		kind: Controller
@@ -41,16 +42,12 @@ stack_answers() {
 }
 
 stack_wait() {
-	i=0
-	until stack_answers; do
-		i=$((i + 1))
-		if [ $i -gt 300 ] || ! kill -0 $UP 2>/dev/null; then
-			tail -n 30 "$folder/up.log" >&2
-			echo "the processes did not start" >&2
-			return 1
-		fi
-		sleep 0.2
-	done
+	up_or_gone() { stack_answers || gone $UP; }
+	within 120 up_or_gone
+	stack_answers && return
+	tail -n 30 "$folder/up.log" >&2
+	echo "the processes did not start" >&2
+	return 1
 }
 
 # Processes of ours: named by our folders, or working in them, as attempts do.
@@ -61,18 +58,22 @@ stack_left() {
 	done 2>/dev/null
 }
 
-stack_stop() {
+# stack_end: until reconcilectl up has ended, by force if it must; its status
+stack_end() {
 	kill $UP 2>/dev/null
+	within 120 gone $UP || { echo "reconcilectl up does not end" >&2; kill -9 $UP; }
 	wait $UP
+}
+
+stack_stop() {
+	stack_end
 	status=$?
-	i=0
-	while [ -n "$(stack_left)" ] && [ $i -lt 50 ]; do
-		i=$((i + 1))
-		sleep 0.1
-	done
+	none_left() { [ -z "$(stack_left)" ]; }
+	within 30 none_left
 	left=$(stack_left)
 	rm -rf "$REGION_DIR"
 	[ $status = 0 ] && [ -z "$left" ] && return 0
+	tail -n 30 "$folder/up.log" >&2
 	echo "the end was not clean: status $status, left: $(for p in $left; do tr '\0' ' ' <"/proc/$p/cmdline"; done)" >&2
 	return 1
 }

@@ -1,4 +1,4 @@
-# Sourced by check.sh and pipeline.sh.
+# Sourced by check.sh and pipeline.sh, and by the scripts of tests/kube and tests/systemd.
 #
 # within SECONDS COMMAND...: asks every 50 ms until it succeeds; silent. Seconds of a clock that nobody sets.
 within() {
@@ -12,6 +12,7 @@ within() {
 	done
 }
 within_clock() {
-	read -r within_now _ </proc/uptime
+	IFS=' ' read -r within_now _ </proc/uptime
 	within_now=${within_now%.*}
 }
+gone() { ! kill -0 "$1" 2>/dev/null || grep -qs '^State:.*zombie' "/proc/$1/status"; } # PID: has it ended, waited for or not?
