@@ -101,6 +101,19 @@ func work(ctx context.Context, client kubernetes.Interface) {
 	}
 }
 
+// Who gives the Lease back must have stopped working before, be it asked to end or too late to renew: client-go's ReleaseOnCancel says so.
+type lock struct {
+	resourcelock.Interface
+	stopped func()
+}
+
+func (l lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if record.HolderIdentity == "" {
+		l.stopped()
+	}
+	return l.Interface.Update(ctx, record)
+}
+
 func main() {
 	flag.Parse()
 	syscall.Umask(0) // the reconcilers of the other side run as another user
@@ -109,7 +122,6 @@ func main() {
 	config.QPS, config.Burst = 200, 400
 	client, err := kubernetes.NewForConfig(config)
 	die(err)
-	// Who gives the Lease back must have stopped working before: client-go's ReleaseOnCancel says so.
 	electing, release := context.WithCancel(context.Background())
 	working, stop := context.WithCancel(context.Background())
 	idle := make(chan struct{}, 1)
@@ -118,16 +130,14 @@ func main() {
 	signal.Notify(signals, syscall.SIGTERM)
 	go func() {
 		<-signals
-		stop()
-		<-idle
 		release()
 	}()
 	leaderelection.RunOrDie(electing, leaderelection.LeaderElectionConfig{
-		Lock: &resourcelock.LeaseLock{
+		Lock: lock{&resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: "default", Name: "lock"},
 			Client:     client.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: *identity},
-		},
+		}, func() { stop(); <-idle }},
 		LeaseDuration: *lease, RenewDeadline: *renew, RetryPeriod: *retry, ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) {
@@ -136,7 +146,7 @@ func main() {
 				idle <- struct{}{}
 			},
 			OnStoppedLeading: func() {
-				if working.Err() == nil {
+				if electing.Err() == nil {
 					fmt.Fprintln(os.Stderr, "replica: leader election lost")
 					os.Exit(1)
 				}
