@@ -200,7 +200,7 @@ class Server(http.server.ThreadingHTTPServer):
     def finish_request(self, request, client_address):
         if self.tls:
             try:
-                request.settimeout(10)
+                request.settimeout(60)
                 request = self.tls.wrap_socket(request, server_side=True)
                 request.settimeout(None)
             except OSError:

@@ -11,7 +11,7 @@ chmod 755 "$dir/config"
 pids= passed=0 failed=0
 
 stop() { # NAME...: what was started last goes first
-	for p in $pids; do kill -9 "$p" 2>/dev/null; done
+	for p in $pids; do ! grep -qsF "$dir" "/proc/$p/cmdline" || kill -9 "$p"; done # of one that has ended another may have the number
 	if [ "$failed" = 0 ]; then rm -rf "$dir"; else echo "kept: $dir"; fi
 }
 trap stop EXIT
@@ -43,10 +43,10 @@ ok() { # WHAT COMMAND...
 	[ "$failed" -lt "${FAILURES_MOST:-6}" ] || { echo "$passed passed, $failed failed; given up"; exit 1; }
 }
 logged() { grep -q -- "$2" "$dir/log/$1"; } # NAME PATTERN
-says() { ok "$1: logs \"$2\"" within 30 logged "$1" "$2"; }
+says() { ok "$1: logs \"$2\"" within 60 logged "$1" "$2"; }
 count() { grep -c -- "$2" "$dir/log/$1"; }
 api() { # METHOD PATH [BODY [TYPE]]
-	curl -sS -m 10 ${KUBE_SERVER:+--cacert "$KUBE_CA" -H "Authorization: Bearer $KUBE_ADMIN_TOKEN"} -X "$1" "$server$2" ${3:+-H "Content-Type: ${4:-application/json}" --data-binary "$3"}
+	curl -sS -m 30 ${KUBE_SERVER:+--cacert "$KUBE_CA" -H "Authorization: Bearer $KUBE_ADMIN_TOKEN"} -X "$1" "$server$2" ${3:+-H "Content-Type: ${4:-application/json}" --data-binary "$3"}
 }
 field() { api GET "$1" | jq -er "$2"; } # PATH FILTER
 has() { api GET "$1" | jq -e "$2"; } # PATH FILTER: is it true?
@@ -76,10 +76,10 @@ api_server() { # the API server, with the namespaces
 		server=$KUBE_SERVER
 	else
 		start api reconciled-apiserver --listen 127.0.0.1:0 --write-kubeconfig "$dir/secret/kubeconfig"
-		ok "the API server listens" within 20 test -s "$dir/secret/kubeconfig"
+		ok "the API server listens" within 60 test -s "$dir/secret/kubeconfig"
 		server=$(sed -n 's/.*server: "\(.*\)"/\1/p' "$dir/secret/kubeconfig")
 	fi
-	ok "the API server answers" within 20 api GET /version
+	ok "the API server answers" within 60 api GET /version
 	namespaces
 }
 broker() { start broker reconciled-queue --config-dir "$dir/config"; }

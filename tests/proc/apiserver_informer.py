@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""apiserver_informer.py URL SECONDS: informers against writers.
+"""apiserver_informer.py URL SECONDS: informers against writers, for so long, and longer where that was not enough to see something.
 
 Writers create, patch, apply and delete a few objects, their dependents and custom kinds, as fast as they can. Informers list, watch from
 there, and apply the events to what they listed. Whenever a watch has ended, what an informer has must be what a list as of the last
@@ -7,10 +7,19 @@ version that it was told shows; and no event may tell of a state that cannot fol
 import http.client, json, random, sys, threading, time, urllib.parse
 
 URL, SECONDS = urllib.parse.urlparse(sys.argv[1]), float(sys.argv[2])
-END = time.time() + SECONDS
+START = time.monotonic()
 CM = "/api/v1/namespaces/default/configmaps"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 wrong, done = [], {"compared": 0, "events": 0, "writes": 0, "left": 0}
+
+
+def enough():
+    return done["compared"] >= 5 and done["events"] >= 100 and done["left"] >= 1
+
+
+def going():
+    seconds = time.monotonic() - START
+    return seconds < SECONDS or seconds < 20 * SECONDS and not enough()
 
 
 def connect():
@@ -59,7 +68,7 @@ def write(connection, r):
 
 def writer(seed):
     connection, r = connect(), random.Random(seed)
-    while time.time() < END:
+    while going():
         write(connection, r)
 
 
@@ -118,7 +127,7 @@ def follow(connection, state, version, selector, r):
 def informer(seed):
     r = random.Random(seed)
     selector = "&labelSelector=part%3D1" if seed % 2 else ""
-    while time.time() < END:
+    while going():
         connection = connect()
         state, version = pages(connection, selector, r)
         last = follow(connection, state, version, selector, r)
@@ -148,4 +157,6 @@ for thread in threads:
 print(done)
 for finding in wrong[:10]:
     print("WRONG:", finding)
-sys.exit(bool(wrong) or done["compared"] < 5 or done["events"] < 100 or done["left"] < 1)
+if not enough():
+    print("WRONG: too little was seen")
+sys.exit(bool(wrong) or not enough())

@@ -1,6 +1,7 @@
 #!/bin/sh
 # reconciled-apiserver as a process: with curl, over HTTP and HTTPS, with watches, signals and limits.
 set -u
+. "$SRC/tests/lib/within.sh"
 DIR=$(mktemp -d "${TMPDIR:-/tmp}/apiserver-test.XXXXXX")
 PID='' PASSED=0 FAILED=0
 CM=/api/v1/namespaces/default/configmaps
@@ -20,15 +21,7 @@ check() { # WHAT GOT WANTED
 		printf 'FAILED: %s: "%s" instead of "%s"\n' "$1" "$2" "$3"
 	fi
 }
-# Runs a command every 20 ms until it succeeds, 20 s at most.
-wait_for() {
-	n=0
-	until "$@" >/dev/null 2>&1; do
-		n=$((n + 1))
-		[ $n -lt 1000 ] || return 1
-		sleep 0.02
-	done
-}
+wait_for() { within 60 "$@"; }
 start() { # OPTION...: on a free port; sets URL
 	rm -f "$DIR/kubeconfig"
 	"$BIN/reconciled-apiserver" --listen 127.0.0.1:0 --write-kubeconfig "$DIR/kubeconfig" "$@" >"$DIR/log" 2>&1 &
@@ -118,7 +111,7 @@ curl -sN "$URL$CM?watch=1" >"$DIR/w4" 2>&1 &
 wait_for line_with w4 ADDED || check "watch 4" no yes
 check "one too many is turned away" "$(curl -s -m 2 -o /dev/null "$URL/healthz"; [ $? -ne 0 ] && echo refused)" refused
 kill $! # the fourth watch leaves: its place is free again after a write
-serving() { [ "$(curl -s -m 1 "$URL/healthz")" = ok ]; }
+serving() { [ "$(curl -s -m 5 "$URL/healthz")" = ok ]; }
 wait_for serving || check "a place is free again" no yes
 stop
 
@@ -193,7 +186,7 @@ stop
 refused() { # STATUS TEXT OPTION...
 	status=$1 text=$2
 	shift 2
-	timeout 10 "$BIN/reconciled-apiserver" "$@" >"$DIR/refused" 2>&1
+	timeout 60 "$BIN/reconciled-apiserver" "$@" >"$DIR/refused" 2>&1
 	check "exit status of $*" $? "$status"
 	grep -q -- "$text" "$DIR/refused" || check "$* says $text" "$(cat "$DIR/refused")" "$text"
 }

@@ -41,23 +41,23 @@ api POST /api/v1/namespaces '{"metadata":{"name":"c74"}}' >/dev/null
 wrong() { [ "$(validate | grep -c 'c74.yaml:3:.*error: more than 64 controllers: this one is left out')" = 1 ]; }
 ok "the 65th is an error with its place" wrong
 reload
-ok "the broker says so" within 30 logged broker 'c74.yaml line=3.*more than 64 controllers'
-ok "the watcher says so" within 30 logged watcher 'c74.yaml line=3.*more than 64 controllers'
+ok "the broker says so" within 60 logged broker 'c74.yaml line=3.*more than 64 controllers'
+ok "the watcher says so" within 60 logged watcher 'c74.yaml line=3.*more than 64 controllers'
 shown() { ctl status | grep -q 'more than 64 controllers'; }
-ok "status says so" within 30 shown
+ok "status says so" within 60 shown
 ok "it has no row" there 64
 worker c74
 map c74 second
 map c73 second
 ok "the others go on" within 60 ran c73 second
-ok "its worker says what is wrong" within 30 logged c74 'more than 64 controllers'
+ok "its worker says what is wrong" within 60 logged c74 'more than 64 controllers'
 ok "its keys do not run" [ ! -e "$dir/records/c74" ]
 
 rm "$dir/config/c11.yaml"
 reload
 worker c74 # systemd starts it again until its file is right
 ok "where another one goes, it has a place" within 60 ran c74 second
-ok "64 again" within 30 there 64
+ok "64 again" within 60 there 64
 
 # The broker alone reads its files: it has what the watcher does not have yet, then not what the watcher has, then both have it.
 hup() { kill -HUP "$(pid_of "$1")"; }
@@ -65,17 +65,17 @@ has_row() { ctl status -o json | jq -e ".controllers[] | select(.name == \"$1\")
 lacks_row() { ! has_row "$1"; }
 rm "$dir/config/c12.yaml"
 reload
-ok "there is room" within 30 lacks_row c12
+ok "there is room" within 60 lacks_row c12
 numbered c12
 hup broker
-ok "the broker has it" within 30 has_row c12
+ok "the broker has it" within 60 has_row c12
 hup watcher
 worker c12
 map c12 third
 ok "its keys run" within 60 ran c12 third
 mv "$dir/config/c12.yaml" "$dir/c12.yaml"
 hup broker
-ok "the broker has lost it" within 30 lacks_row c12
+ok "the broker has lost it" within 60 lacks_row c12
 mv "$dir/c12.yaml" "$dir/config/c12.yaml"
 : >"$dir/records/c12"
 hup broker

@@ -42,17 +42,17 @@ chmod 755 "$FOLDER" "$FOLDER/c/moody.sh"
 # shellcheck disable=SC2086
 "$ctl" up -f "$FOLDER/c" $here >"$FOLDER/up.out" 2>"$FOLDER/up.err" &
 UP=$!
-check "it starts" within 20 says "$FOLDER/up.out" running:
-check "the controller is there" within 20 is moody .configured true
+check "it starts" within 60 says "$FOLDER/up.out" running:
+check "the controller is there" within 60 is moody .configured true
 
 # ---- pause and resume ----
 object one 1
-check "a key runs" within 20 is moody .results.success 1
+check "a key runs" within 60 is moody .results.success 1
 check "pause" status_is 0 r pause moody
 check "says so" says "$FOLDER/out" "moody paused"
 object one 2
-check "a key waits" within 20 state moody/default/one READY
-check "status has it" within 5 is moody '.held != null' true
+check "a key waits" within 60 state moody/default/one READY
+check "status has it" within 60 is moody '.held != null' true
 check "and keeps it apart from pauses of the queue's own" is moody .paused null
 check "status, for people" status_is 0 r status
 check "says who" says "$FOLDER/out" "by an operator, "
@@ -62,24 +62,25 @@ check "explain" status_is 0 r explain moody/default/one
 check "says what the key waits for" says "$FOLDER/out" "paused:     by an operator since "
 before=$(broker)
 kill -9 "$before"
-check "another broker" within 20 replaced "$before"
-check "it knows the pause" is moody '.held != null' true
+check "another broker" within 60 replaced "$before"
+check "it knows the pause" within 60 is moody '.held != null' true
+agreed=$(grep -c 'controller agreed' "$FOLDER/up.err")
 file "$quarantine
   workers: 2"
 kill -HUP $UP
-check "the file was read" within 20 says "$FOLDER/up.err" "reloaded"
-check "the changed file is agreed on" within 20 sh -c "[ \$(grep -c 'controller agreed' '$FOLDER/up.err') -ge 2 ]"
+check "the file was read" within 60 says "$FOLDER/up.err" "reloaded"
+check "the changed file is agreed on" within 60 sh -c "[ \$(grep -c 'controller agreed' '$FOLDER/up.err') -gt $agreed ]"
 check "a reload does not end the pause" is moody '.held != null' true
 check "and nothing was started" state moody/default/one READY
 check "pause again, in JSON" status_is 0 r pause moody -o json
 check "is the same" [ "$(jq -c . "$FOLDER/out")" = '{"controller":"moody","paused":true,"running":0}' ]
 check "resume" status_is 0 r resume moody
-check "the key runs" within 20 is moody .results.success 2
+check "the key runs" within 60 is moody .results.success 2
 check "nothing is paused" is moody .held null
 
 # ---- drain ----
 object slow long
-check "a key takes long" within 20 state moody/default/slow RUNNING
+check "a key takes long" within 60 state moody/default/slow RUNNING
 r queue >"$FOLDER/out"
 check "queue says who has it" grep -q "default/slow *RUNNING *for .* in moody\.[0-9]*, process [0-9]" "$FOLDER/out"
 check "in JSON, too" [ "$(r queue -o json | jq -r '.keys[] | select(.name == "slow").lease.instance | startswith("moody.")')" = true ]
@@ -89,10 +90,10 @@ check "and why it ends" says "$FOLDER/err" "moody is paused, but still runs afte
 r drain moody -o json >"$FOLDER/drain.out" 2>"$FOLDER/drain.err" &
 drain=$!
 object other 1
-check "nothing new is started" within 20 state moody/default/other READY
+check "nothing new is started" within 60 state moody/default/other READY
 check "drain is not over" kill -0 $drain
 : >"$FOLDER/go/on"
-check "drain ends" within 20 gone $drain
+check "drain ends" within 60 gone $drain
 wait $drain
 check "with success" [ $? = 0 ]
 check "and says so" [ "$(jq -c . "$FOLDER/drain.out")" = '{"controller":"moody","drained":true,"paused":true,"running":0}' ]
@@ -102,12 +103,12 @@ check "is over at once" says "$FOLDER/out" "moody drained: it stays paused until
 rm "$FOLDER/go/on"
 r resume moody >/dev/null
 object slow2 long
-check "another long one" within 20 state moody/default/slow2 RUNNING
+check "another long one" within 60 state moody/default/slow2 RUNNING
 r drain moody >"$FOLDER/drain.out" 2>"$FOLDER/drain.err" &
 drain=$!
-check "drain has begun" within 20 says "$FOLDER/drain.err" "1 key runs"
+check "drain has begun" within 60 says "$FOLDER/drain.err" "1 key runs"
 r resume moody >/dev/null
-check "a resume ends the drain" within 20 gone $drain
+check "a resume ends the drain" within 60 gone $drain
 wait $drain
 check "with status 1" [ $? = 1 ]
 check "and the cause" says "$FOLDER/drain.err" "somebody has resumed moody"
@@ -116,7 +117,7 @@ check "and the cause" says "$FOLDER/drain.err" "somebody has resumed moody"
 # ---- quarantine: the ways out ----
 parked() { # NAME
 	object "$1" crash
-	within 20 state "moody/default/$1" QUARANTINED
+	within 60 state "moody/default/$1" QUARANTINED
 }
 check "list of nothing" status_is 0 r quarantine list
 check "says so" says "$FOLDER/out" "no key is in quarantine"
@@ -128,8 +129,8 @@ check "in JSON" [ "$(r quarantine list -o json | jq -r 'map(.name) | join(" ")')
 check "list of a controller that is not there" status_is 1 r quarantine list other
 check "an operator clears a key" status_is 0 r quarantine clear moody/default/a
 check "says so" says "$FOLDER/out" "moody/default/a: 1 key left quarantine"
-check "it runs again and crashes again" within 20 sh -c "\"$ctl\" explain moody/default/a $here | grep -q 'quarantine left'"
-check "it is parked again" within 20 state moody/default/a QUARANTINED
+check "it runs again and crashes again" within 60 sh -c "\"$ctl\" explain moody/default/a $here | grep -q 'quarantine left'"
+check "it is parked again" within 60 state moody/default/a QUARANTINED
 check "a key that is not parked" status_is 1 r quarantine clear moody/default/one
 check "is said" says "$FOLDER/err" "moody/default/one is not in quarantine"
 r pause moody >/dev/null
@@ -137,35 +138,35 @@ check "all of a controller" status_is 0 r quarantine clear moody -o json
 check "says how many" [ "$(jq .cleared "$FOLDER/out")" = 2 ]
 check "they are ready" state moody/default/b READY
 r resume moody >/dev/null
-check "and parked again" within 20 state moody/default/b QUARANTINED
+check "and parked again" within 60 state moody/default/b QUARANTINED
 object b 1
-check "its own object's change lets a key out" within 20 state moody/default/b none
+check "its own object's change lets a key out" within 60 state moody/default/b none
 file "quarantine: {crashes: 2, within: 11m, for: 1h}"
 check "a is still parked" state moody/default/a QUARANTINED
 object a 1 # without a change of the file that alone would let it out
-check "a is out" within 20 state moody/default/a none
+check "a is out" within 60 state moody/default/a none
 check "c is parked" parked c
 r pause moody >/dev/null
 kill -HUP $UP
-check "a changed file lets it out" within 20 state moody/default/c READY
+check "a changed file lets it out" within 60 state moody/default/c READY
 file "quarantine: {crashes: 2, within: 11m, for: 2s}"
 kill -HUP $UP
 r resume moody >/dev/null
 left_quarantine() { [ "$(r explain moody/default/c -o json | jq "[.history[] | select(.happened == \"quarantine left\" and .from == \"QUARANTINED\")] | length")" -ge "$1" ]; }
-check "c is parked for a short time, and leaves it" within 30 left_quarantine 3
+check "c is parked for a short time, and leaves it" within 60 left_quarantine 3
 
 # ---- pauses that the queue makes ----
 object c 1
-check "c is well" within 20 state moody/default/c none
+check "c is well" within 60 state moody/default/c none
 for n in 0 1 2 3 4 5 6 7 8 9; do object "k$n" crash; done
-check "ten different keys that crash pause the controller" within 30 is moody '.paused // "" | startswith("ten different keys crashed")' true
+check "ten different keys that crash pause the controller" within 60 is moody '.paused // "" | startswith("ten different keys crashed")' true
 crashed=$(of moody .outcomes.Crashed)
 more_crashed() { [ "$(of moody .outcomes.Crashed)" -gt "$crashed" ]; }
 r resume moody >/dev/null
-check "resume ends that pause" within 20 more_crashed
+check "resume ends that pause" within 60 more_crashed
 for n in 0 1 2 3 4 5 6 7 8 9; do object "k$n" 1; done
 r resume moody >/dev/null
-check "all are well again" within 30 sh -c "[ \"\$($ctl queue moody $here -o json | jq '.keys | length')\" = 0 ]"
+check "all are well again" within 60 sh -c "[ \"\$($ctl queue moody $here -o json | jq '.keys | length')\" = 0 ]"
 check "and it is not paused" is moody .paused null
 cat >"$FOLDER/c/absent.yaml" <<YAML
 apiVersion: reconciled.dev/v1alpha1
@@ -179,8 +180,8 @@ kill -HUP $UP
 r raw POST /api/v1/namespaces/default/secrets -f - >/dev/null <<'JSON'
 {"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"}}
 JSON
-check "a program that is not there pauses its controller" within 30 is absent '.paused // "" | startswith("its program cannot be started")' true
-check "it is tried again" within 30 sh -c "[ \$($ctl status $here -o json | jq '.controllers[] | select(.name == \"absent\").outcomes.ExecFailed') -ge 2 ]"
+check "a program that is not there pauses its controller" within 60 is absent '.paused // "" | startswith("its program cannot be started")' true
+check "it is tried again" within 60 sh -c "[ \$($ctl status $here -o json | jq '.controllers[] | select(.name == \"absent\").outcomes.ExecFailed') -ge 2 ]"
 check "no key is charged" [ "$(r explain absent/default/s -o json | jq .key.attempt)" = 0 ]
 printf '#!/bin/sh\n' >"$FOLDER/c/absent.sh"
 chmod 755 "$FOLDER/c/absent.sh"
@@ -190,7 +191,7 @@ check "the probe finds it well, and it goes on" within 60 is absent '[.results.s
 r pause moody >/dev/null
 object d 1
 object e 1
-check "two wait" within 20 sh -c "[ \"\$($ctl queue moody $here -o json | jq .counts.ready)\" = 2 ]"
+check "two wait" within 60 sh -c "[ \"\$($ctl queue moody $here -o json | jq .counts.ready)\" = 2 ]"
 check "requeue of a key" status_is 0 r requeue moody/default/d
 check "of all keys that are in the queue" status_is 0 r requeue moody -o json
 check "says how many" [ "$(jq -c 'map([.key, .requeued, .count])' "$FOLDER/out")" = '[["moody",true,2]]' ]
@@ -198,7 +199,7 @@ check "an operator's add" sh -c "\"$ctl\" explain moody/default/e $here | grep -
 check "requeue of a controller that is not there" status_is 1 r requeue other
 check "says so" says "$FOLDER/err" "the queue has no controller other"
 r resume moody >/dev/null
-check "both run" within 20 sh -c "[ \"\$($ctl queue moody $here -o json | jq '.keys | length')\" = 0 ]"
+check "both run" within 60 sh -c "[ \"\$($ctl queue moody $here -o json | jq '.keys | length')\" = 0 ]"
 
 # ---- wrong use ----
 for command in pause resume drain; do

@@ -44,38 +44,38 @@ programs 1h
 # shellcheck disable=SC2086
 "$ctl" up -f "$FOLDER/c" $here >"$FOLDER/up.out" 2>"$FOLDER/up.err" &
 UP=$!
-check "it starts" within 20 says "$FOLDER/up.out" running:
+check "it starts" within 60 says "$FOLDER/up.out" running:
 echo '{"metadata": {"name": "one"}}' >"$FOLDER/one.json"
-check "a key" within 20 status_is 0 r raw POST /api/v1/namespaces/default/configmaps -f "$FOLDER/one.json"
+check "a key" within 60 status_is 0 r raw POST /api/v1/namespaces/default/configmaps -f "$FOLDER/one.json"
 
 # ---- they have time ----
 slow='has not said Hello yet; its startupTimeout is 1h'
-check "the reconciler is waited for" within 30 holds reconciler "(.paused // \"\") == \"Starting: ./program $slow\""
-check "status, for people" within 5 shown "^reconciler .*Starting: ./program $slow"
-check "explain tells it of the key that waits" within 5 sh -c "\"$ctl\" explain reconciler/default/one $here | grep -q '^paused: *Starting: ./program'"
-check "the map is waited for" within 30 holds map '.stalled == ["spec.watches[0].mapTo.program (./program)"]'
+check "the reconciler is waited for" within 60 holds reconciler "(.paused // \"\") == \"Starting: ./program $slow\""
+check "status, for people" within 60 shown "^reconciler .*Starting: ./program $slow"
+check "explain tells it of the key that waits" within 60 sh -c "\"$ctl\" explain reconciler/default/one $here | grep -q '^paused: *Starting: ./program'"
+check "the map is waited for" within 60 holds map '.stalled == ["spec.watches[0].mapTo.program (./program)"]'
 check "but nothing else of it" holds map '.paused == null'
 check "and why is said" report map waiting
 check "status, for people" shown '^map .*in part: spec.watches.0..mapTo.program'
-check "events wait for a predicate that starts" within 30 holds predicate '.stalled == ["spec.for.predicates program 1 (./program)"]'
+check "events wait for a predicate that starts" within 60 holds predicate '.stalled == ["spec.for.predicates program 1 (./program)"]'
 
 # ---- their time is over ----
 reconciler silent 100ms 2
 programs 100ms
 kill -HUP $UP
 none='./program sent no Hello within startupTimeout (0.1 s)'
-check "the reconciler has failed" within 30 holds reconciler "(.paused // \"\") | startswith(\"StartFailed: $none\")"
-check "status, for people" within 5 shown "^reconciler .*StartFailed: ./program sent no Hello"
-check "the map has failed" within 30 report map failed
-check "its events wait" within 30 holds map '.stalled == ["spec.watches[0].mapTo.program (./program)"]'
-check "events pass a predicate that failed" within 30 report predicate degraded
-check "so nothing of it stands still" within 30 holds predicate '.stalled == []'
-check "its key runs" within 30 holds predicate '.results.success >= 1'
+check "the reconciler has failed" within 60 holds reconciler "(.paused // \"\") | startswith(\"StartFailed: $none\")"
+check "status, for people" within 60 shown "^reconciler .*StartFailed: ./program sent no Hello"
+check "the map has failed" within 60 report map failed
+check "its events wait" within 60 holds map '.stalled == ["spec.watches[0].mapTo.program (./program)"]'
+check "events pass a predicate that failed" within 60 report predicate degraded
+check "so nothing of it stands still" within 60 holds predicate '.stalled == []'
+check "its key runs" within 60 holds predicate '.results.success >= 1'
 
 # ---- it works ----
 reconciler well 10s 2
 kill -HUP $UP
-check "it goes on" within 30 holds reconciler '.paused == null'
-check "the key runs" within 30 holds reconciler '.results.success >= 1'
+check "it goes on" within 60 holds reconciler '.paused == null'
+check "the key runs" within 60 holds reconciler '.results.success >= 1'
 check "as status shows" shown '^reconciler .* -$'
 check_result

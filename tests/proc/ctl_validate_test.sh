@@ -65,10 +65,12 @@ check "in JSON, too" status_is 1 "$ctl" status -o json --runtime-dir run --regio
 check "which is JSON" [ "$(jq -c '[.broker, .controllers]' out)" = "[false,[]]" ]
 if [ "$(id -u)" = 0 ]; then
 	mkdir -m 700 closed
-	cp "$ctl" /tmp/reconcilectl.$$ # the folder of the build may be closed, too
-	check "a folder that one may not enter" status_is 1 setpriv --reuid 65534 --clear-groups /tmp/reconcilectl.$$ status --runtime-dir "$PWD/closed" --region-dir shm
+	open=$(mktemp -d) # this folder, and that of the build, may be closed, too
+	chmod 755 "$open"
+	cp "$ctl" "$open/"
+	check "a folder that one may not enter" status_is 1 setpriv --reuid 65534 --clear-groups "$open/reconcilectl" status --runtime-dir "$PWD/closed" --region-dir shm
 	check "is not called empty" says err "you may not look there"
-	rm /tmp/reconcilectl.$$
+	rm -r "$open"
 fi
 check "no region" status_is 1 "$ctl" queue --runtime-dir run --region-dir shm
 check "requeue without a broker" status_is 1 "$ctl" requeue a/b/c --runtime-dir run --region-dir shm

@@ -31,7 +31,7 @@ for cut in cache.shm 'cache-*.seg'; do
 	for file in "$dir"/region/$cut; do ok "$cut is cut" truncate -s 0 "$file"; done
 	api PUT /api/v1/namespaces/held/configmaps/first "{\"metadata\":{\"name\":\"first\"},\"data\":{\"n\":\"$n\"}}" >/dev/null
 	one_ended() { for p in broker watcher held; do ended_saying_why $p && return; done; false; }
-	[ "$cut" != cache.shm ] || ok "$cut: somebody ends, and says why" within 30 one_ended
+	[ "$cut" != cache.shm ] || ok "$cut: somebody ends, and says why" within 60 one_ended
 	saw() { restart; logged held "saw first $n"; }
 	ok "$cut: the change is seen by those that follow" within 90 saw
 done

@@ -16,7 +16,8 @@ serve() { # FOLDER SCRIPT ARGUMENT...
 	shift 2
 	python3 "$lib/$script" "$FOLDER/$folder" "$@" 2>"$folder.log" &
 	pids="$pids $!"
-	within 30 [ -s "$folder/port" ] || {
+	within 60 [ -s "$folder/port" ] || {
+		cat "$folder.log"
 		echo "$folder does not start"
 		exit 1
 	}
@@ -29,7 +30,9 @@ serve mutual http_server.py "$FOLDER/pki/both.crt" "$FOLDER/pki/both.key" "$FOLD
 serve named http_server.py "$FOLDER/pki/named.crt" "$FOLDER/pki/named.key"
 serve connect proxy.py http
 serve socks proxy.py socks5
-ADDRESS=::1 serve six http_server.py "$FOLDER/pki/six.crt" "$FOLDER/pki/six.key"
+six= # a machine may have no IPv6
+! grep -qs '^0*1 ' /proc/net/if_inet6 || six=yes
+[ -z "$six" ] || ADDRESS=::1 serve six http_server.py "$FOLDER/pki/six.crt" "$FOLDER/pki/six.key"
 
 # fill SAMPLE SERVER: the folder with the sample, its address and its authority those of a live server
 old=$(printf DUMMY-CA-PEM | base64 -w0)
@@ -123,8 +126,10 @@ for s in 20-data-wrapped-literal.yaml 21-data-binary-tag.yaml; do
 done
 check "23 connects" status_is 0 eval 'fill 23-path-prefix.yaml main; get 23-path-prefix.yaml'
 check "23 has the prefix once" sent main .path /k8s/clusters/c-x1/hello
-check "24 connects" connects 24-ipv6.yaml six
-check "24 shows brackets" sent six .headers.host "[::1]:$(cat six/port)"
+if [ "$six" ]; then
+	check "24 connects" connects 24-ipv6.yaml six
+	check "24 shows brackets" sent six .headers.host "[::1]:$(cat six/port)"
+fi
 check "31 connects" connects 31-impersonate.yaml main
 check "31 is jane" sent main '."lines" | map(select(startswith("Impersonate-"))) | join("; ")' \
 	"Impersonate-User: jane; Impersonate-Uid: 42; Impersonate-Group: ops; Impersonate-Group: team a/b; Impersonate-Extra-example.test%2Fscope: read; Impersonate-Extra-example.test%2Fscope: x,y"

@@ -42,7 +42,7 @@ api POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions '{"metadata":{"
 mkdir "$dir/gate"
 python3 "$SRC/tests/lib/gate.py" "$dir/gate" "$(echo "$server" | sed 's/.*://')" $prefix &
 pids="$! $pids"
-ok "the proxy listens" within 20 test -s "$dir/gate/port"
+ok "the proxy listens" within 60 test -s "$dir/gate/port"
 sed -i "s#server:.*#server: http://127.0.0.1:$(cat "$dir/gate/port")$prefix/#" "$dir/secret/kubeconfig"
 everything
 
@@ -50,13 +50,13 @@ sites=/apis/example.com/v1/namespaces/site/sites
 ctl() { verb=$1; shift; "$BIN/reconcilectl" "$verb" --kubeconfig "$dir/secret/kubeconfig" "$@"; }
 echo '{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"s"}}' >"$dir/s.json"
 ok "reconcilectl raw goes there" ctl raw POST $sites -f "$dir/s.json"
-ok "reconcilectl wait sees the status, of what was read live" ctl wait example.com/v1/Site site/s --for status.read=s --timeout 30s
+ok "reconcilectl wait sees the status, of what was read live" ctl wait example.com/v1/Site site/s --for status.read=s --timeout 60s
 ok "the child is written" has /api/v1/namespaces/site/configmaps/child '.metadata.ownerReferences[0].name == "s"'
-ok "so is the event" within 20 has /apis/events.k8s.io/v1/namespaces/site/events 'any(.items[]; .reason == "Seen")'
+ok "so is the event" within 60 has /apis/events.k8s.io/v1/namespaces/site/events 'any(.items[]; .reason == "Seen")'
 ok "this host has the Lease" has /apis/coordination.k8s.io/v1/namespaces/site/leases/lock '.spec.holderIdentity != ""'
-ok "and renews it" within 20 has /apis/coordination.k8s.io/v1/namespaces/site/leases/lock '.spec.renewTime > .spec.acquireTime'
+ok "and renews it" within 60 has /apis/coordination.k8s.io/v1/namespaces/site/leases/lock '.spec.renewTime > .spec.acquireTime'
 api DELETE $sites/s >/dev/null
-ok "the finalizer goes" ctl wait example.com/v1/Site site/s --for delete --timeout 30s
+ok "the finalizer goes" ctl wait example.com/v1/Site site/s --for delete --timeout 60s
 ok "no request went past it" [ ! -e "$dir/gate/refused" ]
 sed "s#$prefix/##" "$dir/secret/kubeconfig" >"$dir/secret/past"
 ctl raw GET /version --kubeconfig "$dir/secret/past" >/dev/null 2>&1

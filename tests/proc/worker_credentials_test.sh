@@ -25,7 +25,7 @@ script look.sh <<E
 	for f in kubeconfig token neighbour; do echo "\$f: \$(cat "$dir/given/\$f" 2>&1 | tr '\\n' ' ')"; done
 	echo "projected: \$(cat "$dir/projected/token" 2>&1 | tr '\\n' ' ')"
 	echo "listed: \$(ls -A "$dir/given" 2>&1 | tr '\\n' ' ')"
-	echo "answer: \$(curl -sS -m 5 "\$(sed -nE 's/.*server: "(.*)".*/\\1/p' "\${KUBECONFIG:-/dev/null}")/version" 2>&1 | tr -d '\\n ')"
+	echo "answer: \$(curl -sS -m 30 "\$(sed -nE 's/.*server: "(.*)".*/\\1/p' "\${KUBECONFIG:-/dev/null}")/version" 2>&1 | tr -d '\\n ')"
 } >"\$OUT/\$1.new"
 mv "\$OUT/\$1.new" "\$OUT/\$1"
 E
@@ -64,7 +64,7 @@ for n in given none talker; do ok "$n is ready" within 60 logged $n 'worker is r
 seen() { [ -s "$dir/out/$1" ] && grep -q -- "$2" "$dir/out/$1"; } # KEY PATTERN
 for n in given talker; do
 	map $n $n-1
-	ok "$n: is told where it is" within 30 seen $n-1 "^KUBECONFIG=$dir/given/kubeconfig\$"
+	ok "$n: is told where it is" within 60 seen $n-1 "^KUBECONFIG=$dir/given/kubeconfig\$"
 	ok "$n: reads it" seen $n-1 '^kubeconfig: clusters: .*tokenFile: token'
 	ok "$n: reads what it names" seen $n-1 '^token: one $'
 	ok "$n: and nothing beside" seen $n-1 '^listed: kubeconfig token $'
@@ -72,7 +72,7 @@ for n in given talker; do
 	ok "$n: reaches the API server" seen $n-1 '^answer: {.*"major"'
 done
 map none none-1
-ok "none: is told nothing" within 30 seen none-1 '^KUBECONFIG=$'
+ok "none: is told nothing" within 60 seen none-1 '^KUBECONFIG=$'
 ok "none: sees nothing" seen none-1 '^listed: ls: cannot access'
 ok "none: not the token" seen none-1 '^token: .*No such file'
 
@@ -87,7 +87,7 @@ chmod 644 "$dir/projected/..1/token" "$dir/linked/kubeconfig"
 start linked reconciled-worker --config-dir "$dir/config" --kubeconfig "$dir/linked/kubeconfig" linked.1
 ok "linked is ready" within 60 logged linked 'worker is ready'
 map linked linked-1
-ok "linked: reads the token" within 30 seen linked-1 '^projected: one $'
+ok "linked: reads the token" within 60 seen linked-1 '^projected: one $'
 mkdir "$dir/projected/..2"
 chmod 755 "$dir/projected/..2"
 echo two >"$dir/projected/..2/token"
@@ -96,7 +96,7 @@ ln -s ..2 "$dir/projected/..data.new"
 mv -T "$dir/projected/..data.new" "$dir/projected/..data"
 rm -r "$dir/projected/..1"
 map linked linked-2
-ok "linked: reads the new token" within 30 seen linked-2 '^projected: two $'
+ok "linked: reads the new token" within 60 seen linked-2 '^projected: two $'
 ok "linked: in its old jail" [ "$(count linked 'a new jail')" = 0 ]
 
 # Replaced by rename: the jail would go on showing the old file.
@@ -109,7 +109,7 @@ for n in given talker; do
 	ok "$n: in a new jail" logged $n 'credentials were replaced: a new jail'
 done
 map none none-2
-ok "none: runs on" within 30 seen none-2 '^KUBECONFIG=$'
+ok "none: runs on" within 60 seen none-2 '^KUBECONFIG=$'
 ok "none: in its old jail" [ "$(count none 'a new jail')" = 0 ]
 
 # What the reconciler's user cannot read is said at start, with path and user.

@@ -2,8 +2,11 @@
 # A worker whose broker or jail dies, that is told to end, or to load its file again.
 . "${SRC:?}/tests/lib/pipeline.sh"
 
-controller slow <<'E'
-  reconciler: {exec: {command: [sh, -c, "sleep 2; echo slept >&2"]}}
+mkdir -m 1777 "$dir/go"
+controller slow <<E
+  reconciler:
+    exec: {command: [sh, -c, "until [ -e $dir/go/\$RECONCILE_NAME ]; do sleep 0.05; done; echo slept >&2"]}
+    sandbox: {readWritePaths: [$dir/go]}
 E
 controller hello <<'E'
   reconciler: {exec: {command: [sh, -c, "echo $GREETING $RECONCILE_NAME >&2"]}, env: {GREETING: hello}}
@@ -49,23 +52,27 @@ rm "$dir/config/access"
 # ---- the broker goes and comes back ----
 
 map slow first
-ok "slow: running" within 20 logged slow 'attempt started'
+ok "slow: running" within 60 logged slow 'attempt started'
 slay broker
 broker
+touch "$dir/go/first"
 says slow 'line=slept'
 says slow 'key=slow/first .*outcome=Success'
-ok "slow: the new broker takes the result" within 20 sh -c "grep 'done controller=slow key=slow/first' '$dir/log/broker' | grep -q outcome=Success"
+ok "slow: the new broker takes the result" within 60 sh -c "grep 'done controller=slow key=slow/first' '$dir/log/broker' | grep -q outcome=Success"
 ok "slow: once" [ "$(count slow 'attempt started')" = 1 ]
 
 map slow second
-ok "slow: running again" within 20 sh -c "[ \$(grep -c 'attempt started' '$dir/log/slow') = 2 ]"
+ok "slow: running again" within 60 sh -c "[ \$(grep -c 'attempt started' '$dir/log/slow') = 2 ]"
 kill -9 "$(sed -n 's/.*jail started init=\([0-9]*\).*/\1/p' "$dir/log/slow" | tail -n 1)"
 says slow 'key=slow/second .*outcome=WorkerLost'
-ok "slow: runs in a new jail" within 20 sh -c "grep 'key=slow/second' '$dir/log/slow' | grep -q outcome=Success"
+touch "$dir/go/second"
+ok "slow: runs in a new jail" within 60 sh -c "grep 'key=slow/second' '$dir/log/slow' | grep -q outcome=Success"
 
 map slow third
-ok "slow: running a third time" within 20 sh -c "grep 'attempt started' '$dir/log/slow' | grep -q slow/third"
+ok "slow: running a third time" within 60 sh -c "grep 'attempt started' '$dir/log/slow' | grep -q slow/third"
 kill -TERM "$(pid_of slow)"
+says slow 'draining.*state=running'
+touch "$dir/go/third"
 wait "$(pid_of slow)"
 ok "slow: drained with success" [ $? = 0 ]
 ok "slow: its attempt was finished" sh -c "grep 'key=slow/third' '$dir/log/slow' | grep -q outcome=Success"
@@ -74,14 +81,14 @@ ok "slow: its result was taken" sh -c "grep 'key=slow/third' '$dir/log/broker' |
 # ---- the broker comes back without its memory: the lease is unknown, the attempt is dropped, and the key runs again ----
 
 map long one
-ok "long: running" within 20 logged long 'attempt started'
+ok "long: running" within 60 logged long 'attempt started'
 slay broker
 rm "$dir/region/queue.shm"
 broker
 says long 'the lease is gone: the attempt is dropped'
-ok "long: granted again, after that" within 30 sh -c "[ \$(grep -c 'attempt started' '$dir/log/long') = 2 ]"
-only_one() { [ "$(pgrep -fc "^sleep 7$mark")" = 1 ]; }
-ok "long: one at a time" within 5 only_one
+ok "long: granted again, after that" within 60 sh -c "[ \$(grep -c 'attempt started' '$dir/log/long') = 2 ]"
+only_one() { [ "$(pgrep -fc "^sleep 7$mark\$")" = 1 ]; }
+ok "long: one at a time" within 60 only_one
 
 # ---- two signals end it at once, with everything in its jail ----
 
@@ -90,8 +97,8 @@ says long 'draining.*state=running'
 kill -TERM "$(pid_of long)"
 wait "$(pid_of long)"
 ok "long: ended with failure" [ $? = 1 ]
-none_left() { ! pgrep -f "^sleep 7$mark"; }
-ok "long: nothing is left" within 10 none_left
+none_left() { ! pgrep -f "^sleep 7$mark\$"; }
+ok "long: nothing is left" within 60 none_left
 
 # ---- a coprocess is told to end ----
 
@@ -122,7 +129,7 @@ says hello 'line="good day three"'
 mv "$dir/good" "$dir/config/hello.yaml"
 # The program may be another although its file is the same.
 worker steady
-ok "steady: back" within 20 sh -c "[ \$(grep -c 'reconciler is ready' '$dir/log/steady') = 2 ]"
+ok "steady: back" within 60 sh -c "[ \$(grep -c 'reconciler is ready' '$dir/log/steady') = 2 ]"
 sed -i '2i echo "a second edition" >&2' "$dir/config/steady.sh"
 kill -HUP "$(pid_of steady)"
 says steady 'line="a second edition"'
@@ -135,7 +142,7 @@ slay hello broker watcher
 rm -f "$dir/region"/*
 : >"$dir/log/hello"
 worker hello
-ok "hello: waits for the broker" within 20 logged hello 'jail started'
+ok "hello: waits for the broker" within 60 logged hello 'jail started'
 broker
 watcher
 says hello 'worker is ready'
