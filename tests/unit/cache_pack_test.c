@@ -3,7 +3,7 @@
 #include "compress.h"
 #include "objects.h"
 
-TestSuite(cache_pack, .init = setup, .fini = done, .timeout = 60);
+TestSuite(cache_pack, .init = setup, .fini = done);
 
 enum { MANY = 3000 };
 typedef void make(struct buf *out, uint32_t i, uint64_t version);

@@ -1,7 +1,7 @@
 /* The object cache: the watcher's writer and everybody's reader on one folder. */
 #include "cache_lib.h"
 
-TestSuite(cache, .init = setup, .fini = done, .timeout = 60);
+TestSuite(cache, .init = setup, .fini = done);
 
 static struct cache_header *store_header_of_test(struct store *s)
 {

@@ -86,7 +86,7 @@ static void check_one(const char *path, const char *text, size_t len)
 	config_done(&c);
 }
 
-Test(config_robust, files_broken_at_random, .timeout = 120)
+Test(config_robust, files_broken_at_random)
 {
 	enum { ROUNDS = 3000, ROOM = 4096 };
 	char folder[] = "/tmp/config_robust.XXXXXX", path[64], text[ROOM];

@@ -1,5 +1,6 @@
 #include "doc.h"
 #include <criterion/criterion.h>
+#include <time.h>
 
 static struct doc *d;
 
@@ -108,13 +109,13 @@ Test(doc, a_hundred_thousand_members_do_not_take_for_ever)
 	}
 	buf_puts(&text, "}");
 	buf_puts(&reversed, "}");
-	int64_t start = clock_boottime_ns();
+	clock_t start = clock(); /* of the processor: others may be busy, too */
 	struct doc_node *a = parse(buf_str(&text)), *b = parse(buf_str(&reversed));
 	cr_assert(doc_equal(a, b));
 	cr_assert(doc_contains(a, b));
 	cr_assert_eq(doc_merge_patch(d, a, b), a);
 	cr_assert_eq(a->count, N);
-	cr_assert_lt(clock_boottime_ns() - start, 10 * NS_PER_S);
+	cr_assert_lt(clock() - start, 10 * CLOCKS_PER_SEC);
 	buf_done(&text);
 	buf_done(&reversed);
 }

@@ -101,7 +101,7 @@ static void done(void)
 	nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-TestSuite(real_files, .init = setup, .fini = done, .timeout = 240);
+TestSuite(real_files, .init = setup, .fini = done);
 
 /* ---- from the stream into a cache ---- */
 

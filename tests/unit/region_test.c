@@ -199,7 +199,7 @@ Test(region, a_thread_allocates_ahead_of_the_writer_and_never_above_the_most)
 	struct region r = writer(REGION_CREATED);
 	memcpy(r.at + REGION_PAGE, "hello", 6);
 	cr_assert(region_ahead_start(&r) == 0);
-	for (int i = 0; i < 10000 && !is_ahead(&r, spec.initial_size + REGION_AHEAD); i++)
+	for (int i = 0; i < 60000 && !is_ahead(&r, spec.initial_size + REGION_AHEAD); i++)
 		usleep(1000);
 	cr_assert(is_ahead(&r, spec.initial_size + REGION_AHEAD), "nothing was allocated ahead");
 	cr_assert(region_header(&r)->allocated == spec.initial_size, "the writer did not ask for it");
@@ -239,7 +239,7 @@ Test(region, the_thread_touches_private_memory_that_it_is_asked_to_and_leaves_wh
 	at[5] = 'x';
 	cr_assert(region_ahead_start(&r) == 0);
 	region_ahead_touch(&r, at, BYTES);
-	for (int i = 0; i < 10000 && !is_resident(at, BYTES); i++)
+	for (int i = 0; i < 60000 && !is_resident(at, BYTES); i++)
 		usleep(1000);
 	cr_assert(is_resident(at, BYTES));
 	cr_assert(at[5] == 'x' && at[6] == 0);
