@@ -12,6 +12,8 @@ void check_at(bool held, const char *file, int line, const char *fmt, ...) _prin
 #define CHECK_MSG(cond, ...) check_at((cond), __FILE__, __LINE__, __VA_ARGS__)
 int check_result(void);
 
+/* Seconds for what an idle machine does at once: a bound for what never comes, not a judgement of how fast it came. */
+enum { SOON = 60 };
 /* Evaluates cond every 10 ms until it holds, at most `seconds`. Its value is whether it held. */
 bool check_pause(int64_t deadline_ns);
 #define WAIT_FOR(seconds, cond)                                                                              \

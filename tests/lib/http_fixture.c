@@ -43,7 +43,7 @@ struct fixture fixture_start(const char *cert, const char *client_ca)
 	const char *argv[] = {"python3", script, s.folder, cert ? crt : NULL, key, client_ca ? ca : NULL,
 			      NULL};
 	s.pid = check_start(log, argv);
-	if (!WAIT_FOR(30, access(port, R_OK) == 0)) {
+	if (!WAIT_FOR(SOON, access(port, R_OK) == 0)) {
 		CHECK_MSG(false, "the test server did not start");
 		exit(check_result());
 	}
@@ -55,7 +55,7 @@ struct fixture fixture_start(const char *cert, const char *client_ca)
 void fixture_stop(struct fixture *s)
 {
 	kill(s->pid, SIGKILL);
-	check_wait(s->pid, 10);
+	check_wait(s->pid, SOON);
 	free(s->folder);
 }
 

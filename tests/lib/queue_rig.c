@@ -314,7 +314,7 @@ struct host host_start_as(const char *controller, const char *digest, const char
 	h.in = in[1];
 	h.out = out[0];
 	int jail;
-	CHECK(host_line(&h, 10) && sscanf(h.text, "JAIL %d", &jail) == 1);
+	CHECK(host_line(&h, SOON) && sscanf(h.text, "JAIL %d", &jail) == 1);
 	h.jail = jail;
 	EXPECT(&h, "CONNECTED");
 	return h;
@@ -359,7 +359,7 @@ void broker_start_at(const char *config)
 	broker = check_start(log_path, (const char *[]){"reconciled-queue", "--config-dir", config,
 							"--runtime-dir", run_dir, "--region-dir", shm_dir,
 							"--log-level", "debug", NULL});
-	CHECK(WAIT_FOR(10, log_has("listening")));
+	CHECK(WAIT_FOR(SOON, log_has("listening")));
 }
 
 void broker_start(void)
@@ -370,7 +370,7 @@ void broker_start(void)
 void broker_kill(void)
 {
 	kill(broker, SIGKILL);
-	int status = check_wait(broker, 10);
+	int status = check_wait(broker, SOON);
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
@@ -395,7 +395,7 @@ bool call(struct transport_client *c, const struct wire *m)
 	buf_reset(&out);
 	wire_done(&answer);
 	answer = (struct wire){0};
-	if (wire_encode(m, &out, &err) == 0 && WAIT_FOR(10, call_once(c, buf_span(&out), &in, &rc)) &&
+	if (wire_encode(m, &out, &err) == 0 && WAIT_FOR(SOON, call_once(c, buf_span(&out), &in, &rc)) &&
 	    rc == 0 && wire_decode(buf_span(&in), &answer, &err) == 0)
 		return true;
 	fprintf(stderr, "%s: %s\n", wire_type_name(m->type), err.text);

@@ -46,15 +46,15 @@ bool host_granted(struct host *h, int seconds);
 void host_end(struct host *h);
 
 #define EXPECT(h, what)                                                                                      \
-	CHECK_MSG(host_line(h, 10) && strncmp((h)->text, what, strlen(what)) == 0, "wanted '%s', got '%s'",  \
-		  what, (h)->text)
+	CHECK_MSG(host_line(h, SOON) && strncmp((h)->text, what, strlen(what)) == 0,                         \
+		  "wanted '%s', got '%s'", what, (h)->text)
 #define EXPECT_SILENCE(h, ms)                                                                                \
 	do {                                                                                                 \
 		struct pollfd p_ = {.fd = (h)->out, .events = POLLIN};                                       \
 		CHECK_MSG((h)->len == 0 && poll(&p_, 1, ms) == 0, "a key came that should not");             \
 	} while (0)
 #define EXPECT_GRANT(h, want)                                                                                \
-	CHECK_MSG(host_granted(h, 10) && strcmp((h)->key, want) == 0, "wanted a grant of %s, got '%s'",      \
+	CHECK_MSG(host_granted(h, SOON) && strcmp((h)->key, want) == 0, "wanted a grant of %s, got '%s'",    \
 		  want, (h)->text)
 
 /* ---- the broker and the watcher ---- */

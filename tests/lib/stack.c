@@ -99,7 +99,7 @@ static bool api_ready(struct stack *s, const char *kubeconfig)
 
 bool stack_connect(struct stack *s, const char *kubeconfig)
 {
-	return WAIT_FOR(60, api_ready(s, kubeconfig));
+	return WAIT_FOR(SOON, api_ready(s, kubeconfig));
 }
 
 void stack_start_on(struct stack *s, const char *kubeconfig)
@@ -125,7 +125,7 @@ void stack_start(struct stack *s)
 int stack_stop(struct stack *s)
 {
 	kill(s->up, SIGTERM);
-	int status = check_wait(s->up, 60);
+	int status = check_wait(s->up, SOON);
 	_cleanup_(free_ptr) char *command = xasprintf("rm -rf %s", s->region);
 	if (system(command) != 0)
 		perror(command);

@@ -86,7 +86,7 @@ static void start_server(void)
 	_cleanup_(free_ptr) char *log = xasprintf("%s/server.log", rig.folder),
 				 *port_file = xasprintf("%s/port", rig.folder);
 	check_start(log, (const char *const[]){"python3", script, rig.folder, NULL});
-	CHECK(WAIT_FOR(20, access(port_file, R_OK) == 0));
+	CHECK(WAIT_FOR(SOON, access(port_file, R_OK) == 0));
 	_cleanup_(free_ptr) char *port = check_read(port_file),
 				 *server = xasprintf("http://127.0.0.1:%s", port);
 	_cleanup_(free_ptr) char *text =
@@ -115,7 +115,7 @@ void rig_start_watcher(void)
 void rig_kill_watcher(void)
 {
 	kill(rig.watcher, SIGKILL);
-	check_wait(rig.watcher, 10);
+	check_wait(rig.watcher, SOON);
 }
 
 size_t rig_logged(const char *text)

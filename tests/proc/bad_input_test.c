@@ -16,8 +16,8 @@ static bool status_says(const char *text)
 
 static void says(const char *what, const char *text)
 {
-	CHECK_MSG(WAIT_FOR(60, stack_logged(&s, text)), "%s: the log does not say \"%s\"", what, text);
-	CHECK_MSG(WAIT_FOR(30, status_says(text)), "%s: the status does not say \"%s\"", what, text);
+	CHECK_MSG(WAIT_FOR(SOON, stack_logged(&s, text)), "%s: the log does not say \"%s\"", what, text);
+	CHECK_MSG(WAIT_FOR(SOON, status_says(text)), "%s: the status does not say \"%s\"", what, text);
 }
 
 static void controller(const char *name, const char *kind, const char *spec)
@@ -51,7 +51,7 @@ static void good_works(void)
 			 : stack_api(&s, "PATCH", MERGE_PATCH, body, NULL,
 				     "/api/v1/namespaces/default/configmaps/good");
 	CHECK_MSG(status == 200 || status == 201, "the API server answered %d", status);
-	CHECK_MSG(WAIT_FOR(60, good_sees(line)), "the good controller did not see change %d", counter);
+	CHECK_MSG(WAIT_FOR(SOON, good_sees(line)), "the good controller did not see change %d", counter);
 }
 
 static void bad_controllers(void)
@@ -104,12 +104,12 @@ static void bad_controllers(void)
 	says("a coprocess that dies before its Hello", "cannot find my database");
 	says("a coprocess that ends after its Hello", "ended after its Hello, before any request");
 	says("a coprocess that talks after its Hello", "Good evening");
-	CHECK_MSG(WAIT_FOR(30, stack_logged(&s, "before any request (exit status 0)\" retry_s=4")),
+	CHECK_MSG(WAIT_FOR(SOON, stack_logged(&s, "before any request (exit status 0)\" retry_s=4")),
 		  "a coprocess that ends after its Hello is started again without a growing pause");
 	says("a coprocess whose answer has no newline", "it wrote, without a newline: ");
 	says("a reconciler that prints garbage", "Good morning");
 	says("a reconciler that ignores SIGTERM", "Timeout");
-	CHECK_MSG(WAIT_FOR(60, stack_logged(&s, "sleep(")),
+	CHECK_MSG(WAIT_FOR(SOON, stack_logged(&s, "sleep(")),
 		  "a process that outlives its attempt is not named in the log");
 	good_works();
 	CHECK(stack_stop(&s) == 0);

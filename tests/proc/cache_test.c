@@ -184,16 +184,16 @@ static void killed_writers(const char *folder, const char *self)
 	for (int i = 0; i < KILLS; i++) {
 		pid_t writer = check_start(log, (const char *const[]){self, "write", folder, NULL});
 		if (!c) {
-			CHECK(WAIT_FOR(20, cache_open(folder, &c, &err) == 0));
-			CHECK(
-			    WAIT_FOR(20, cache_table(c, TABLE, &table) == 0 && cache_table_synced(c, table)));
+			CHECK(WAIT_FOR(SOON, cache_open(folder, &c, &err) == 0));
+			CHECK(WAIT_FOR(SOON,
+				       cache_table(c, TABLE, &table) == 0 && cache_table_synced(c, table)));
 		}
 		int64_t until = clock_boottime_ns() + (int64_t)random_below(20) * NS_PER_MS;
 		do
 			look(c, table, false);
 		while (clock_boottime_ns() < until);
 		kill(writer, SIGKILL);
-		int status = check_wait(writer, 10);
+		int status = check_wait(writer, SOON);
 		CHECK_MSG(WIFSIGNALED(status), "the writer ended by itself: %x", status);
 		/* Dead in the middle of whatever it did: what can be read is whole. */
 		look(c, table, false);

@@ -74,7 +74,7 @@ static void test_token_rotated_under_a_watch(void)
 	fixture_write(file, "one\n");
 	struct http_client *c = client_of(&k);
 	fixture_begin(c, &w, "/who-watch", 0);
-	CHECK(RUN_UNTIL(c, 20, w.bytes > 0) && w.status == 200);
+	CHECK(RUN_UNTIL(c, SOON, w.bytes > 0) && w.status == 200);
 	fixture_write(wanted, "two");
 	fixture_write(file, "two\n");
 	CHECK(get(c, "/who", &err) == 200);
@@ -86,7 +86,7 @@ static void test_token_rotated_under_a_watch(void)
 	for (size_t i = 0; i < ARRAY_SIZE(many); i++)
 		fixture_begin(c, &many[i], "/who-watch", 0);
 	for (size_t i = 0; i < ARRAY_SIZE(many); i++)
-		CHECK(RUN_UNTIL(c, 20, many[i].bytes > 0 || many[i].ended) && many[i].status == 200);
+		CHECK(RUN_UNTIL(c, SOON, many[i].bytes > 0 || many[i].ended) && many[i].status == 200);
 	/* 401 for a while, then healed. */
 	fixture_write(wanted, "four");
 	CHECK(get(c, "/who", &err) == 401 && get(c, "/who", &err) == 401);
@@ -120,15 +120,15 @@ static void test_certificate_rotated(void)
 	struct http_client *c = client_of(&k);
 	CHECK_MSG(get(c, "/hello", &err) == 200 && peer_is(&s, "jane"), "%s", err.text);
 	fixture_begin(c, &w, "/quiet", 0);
-	CHECK(RUN_UNTIL(c, 20, w.status == 200));
+	CHECK(RUN_UNTIL(c, SOON, w.status == 200));
 	/* Half of it is there: the old one stays, which is said once. */
 	install("second.crt", "me.crt");
-	CHECK(
-	    RUN_UNTIL(c, 30, strstr(buf_str(&notices), "client-key does not belong to client-certificate")));
+	CHECK(RUN_UNTIL(c, SOON,
+			strstr(buf_str(&notices), "client-key does not belong to client-certificate")));
 	CHECK(strstr(buf_str(&notices), "stays in use") && !w.ended);
 	CHECK(get(c, "/hello", &err) == 200 && peer_is(&s, "jane"));
 	install("second.key", "me.key");
-	CHECK(RUN_UNTIL(c, 30, w.ended));
+	CHECK(RUN_UNTIL(c, SOON, w.ended));
 	CHECK(w.code == 0 && w.status == 200);
 	CHECK_MSG(get(c, "/hello", &err) == 200 && peer_is(&s, "kim"), "%s", err.text);
 	CHECK_MSG(strstr(buf_str(&notices), "info: the-config: certificates read again"), "%s",
@@ -136,13 +136,13 @@ static void test_certificate_rotated(void)
 	/* Gone and nonsense: said, and nothing else. */
 	_cleanup_(free_ptr) char *ca = in_folder("ca.crt");
 	unlink(ca);
-	CHECK(RUN_UNTIL(c, 30, strstr(buf_str(&notices), "certificate-authority: cannot read")));
+	CHECK(RUN_UNTIL(c, SOON, strstr(buf_str(&notices), "certificate-authority: cannot read")));
 	fixture_write(ca, "half a certif");
-	CHECK(RUN_UNTIL(c, 30, strstr(buf_str(&notices), "certificate-authority: no PEM certificate in")));
+	CHECK(RUN_UNTIL(c, SOON, strstr(buf_str(&notices), "certificate-authority: no PEM certificate in")));
 	CHECK(get(c, "/hello", &err) == 200);
 	/* The same bytes in another file are no news. */
 	fixture_begin(c, &w, "/quiet", 0);
-	CHECK(RUN_UNTIL(c, 20, w.status == 200));
+	CHECK(RUN_UNTIL(c, SOON, w.status == 200));
 	buf_reset(&notices);
 	install("ca.crt", "ca.crt");
 	CHECK(!RUN_UNTIL(c, 12, w.ended) && !buf_str(&notices)[0]);
@@ -162,12 +162,12 @@ static void test_expired_certificate(void)
 	CHECK(get(c, "/hello", &err) < 0);
 	CHECK_MSG(strstr(err.text, "expired on 20") || strstr(err.text, "client certificate"), "%s",
 		  err.text);
-	CHECK(RUN_UNTIL(c, 30,
+	CHECK(RUN_UNTIL(c, SOON,
 			get(c, "/hello", &err) < 0 &&
 			    strstr(buf_str(&notices), "client-certificate expired on 20")));
 	install("client.key", "me.key");
 	install("client.crt", "me.crt");
-	CHECK(WAIT_FOR(40, get(c, "/hello", &err) == 200) && peer_is(&s, "jane"));
+	CHECK(WAIT_FOR(SOON, get(c, "/hello", &err) == 200) && peer_is(&s, "jane"));
 	http_client_free(c);
 	fixture_stop(&s);
 }
@@ -183,10 +183,10 @@ static void test_authority_rotated(void)
 	k.ca_file = in_folder("ca.crt");
 	struct http_client *c = client_of(&k);
 	fixture_begin(c, &w, "/quiet", 0);
-	CHECK(RUN_UNTIL(c, 20, w.status == 200));
+	CHECK(RUN_UNTIL(c, SOON, w.status == 200));
 	_cleanup_(free_ptr) char *port = xasprintf("%d", s.port);
 	fixture_stop(&s);
-	CHECK(RUN_UNTIL(c, 20, w.ended) && w.code < 0);
+	CHECK(RUN_UNTIL(c, SOON, w.ended) && w.code < 0);
 	setenv("PORT", port, 1);
 	s = fixture_start("moved", NULL);
 	unsetenv("PORT");
@@ -197,15 +197,15 @@ static void test_authority_rotated(void)
 	    xasprintf("cat %1$s/ca.crt %1$s/other-ca.crt > %1$s/both-ca.crt", fixture_pki);
 	CHECK(system(command) == 0);
 	install("both-ca.crt", "ca.crt");
-	CHECK(WAIT_FOR(40, get(c, "/hello", &err) == 200));
+	CHECK(WAIT_FOR(SOON, get(c, "/hello", &err) == 200));
 	fixture_begin(c, &w, "/quiet", 0);
-	CHECK(RUN_UNTIL(c, 20, w.status == 200));
+	CHECK(RUN_UNTIL(c, SOON, w.status == 200));
 	install("other-ca.crt", "ca.crt");
-	CHECK(RUN_UNTIL(c, 40, w.ended) && w.code == 0);
+	CHECK(RUN_UNTIL(c, SOON, w.ended) && w.code == 0);
 	CHECK(get(c, "/hello", &err) == 200);
 	/* A connection that was made with the old authority is not taken up again. */
 	install("ca.crt", "ca.crt");
-	CHECK(RUN_UNTIL(c, 40, get(c, "/hello", &err) == -EACCES));
+	CHECK(RUN_UNTIL(c, SOON, get(c, "/hello", &err) == -EACCES));
 	http_client_free(c);
 	fixture_stop(&s);
 }
@@ -297,7 +297,7 @@ static struct proxy proxy_start(const char *kind, const char *account)
 	_cleanup_(free_ptr) char *port = xasprintf("%s/port", p.folder);
 	const char *argv[] = {"python3", script, p.folder, kind, account, NULL};
 	p.pid = check_start(log, argv);
-	CHECK(WAIT_FOR(30, access(port, R_OK) == 0));
+	CHECK(WAIT_FOR(SOON, access(port, R_OK) == 0));
 	_cleanup_(free_ptr) char *text = check_read(port);
 	p.port = (int)strtol(text, NULL, 10);
 	return p;
@@ -349,7 +349,7 @@ static void test_proxies(void)
 		struct http_client *c = through(&s, name, xasprintf("%s://127.0.0.1:%d", kind, p.port));
 		CHECK_MSG(get(c, "/hello", &err) == 200, "%s: %s", kind, err.text);
 		fixture_begin(c, &w, "/quiet", 0);
-		CHECK(RUN_UNTIL(c, 20, w.status == 200));
+		CHECK(RUN_UNTIL(c, SOON, w.status == 200));
 		CHECK(proxy_asked(&p, name, s.port) == 2);
 		http_client_free(c);
 		/* With tls-server-name the address is still the server's. */

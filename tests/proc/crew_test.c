@@ -34,7 +34,7 @@ static bool is_idle(const char *controller, const char *instance)
 static void park(struct host *h, const char *controller, const char *instance)
 {
 	host_tell_it(h, "poll");
-	CHECK_MSG(WAIT_FOR(10, is_idle(controller, instance)), "%s is not idle", instance);
+	CHECK_MSG(WAIT_FOR(SOON, is_idle(controller, instance)), "%s is not idle", instance);
 }
 
 static int ctl(const char *command, const char *controller, const char *number)
@@ -42,7 +42,7 @@ static int ctl(const char *command, const char *controller, const char *number)
 	pid_t pid =
 	    check_start(log_path, (const char *[]){"reconcilectl", command, controller, "--runtime-dir",
 						   run_dir, "--region-dir", shm_dir, number, NULL});
-	int status = check_wait(pid, 20);
+	int status = check_wait(pid, SOON);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
@@ -57,11 +57,11 @@ static void only_those_that_are_needed_are_awake(void)
 	host_tell_it(&b, "poll");
 	EXPECT(&b, "SLEEP 1");
 	host_tell_it(&b, "rest");
-	CHECK(WAIT_FOR(10, asleep(1))); /* who came first is woken first */
+	CHECK(WAIT_FOR(SOON, asleep(1))); /* who came first is woken first */
 	host_tell_it(&c, "poll");
 	EXPECT(&c, "SLEEP 1");
 	host_tell_it(&c, "rest");
-	CHECK(WAIT_FOR(10, asleep(2)));
+	CHECK(WAIT_FOR(SOON, asleep(2)));
 	CHECK(status_has("\"state\":\"asleep\""));
 	CHECK(status_has("\"workers\":{\"connected\":3,\"asleep\":2,\"least\":1,\"most\":3}"));
 	/* One key: the one that is awake has it, nobody is woken. */
@@ -88,14 +88,14 @@ static void only_those_that_are_needed_are_awake(void)
 #ifdef RECONCILED_FAULTS /* RECONCILED_TEST_IDLE_MS */
 	EXPECT(&c, "SLEEP 1");
 	host_tell_it(&c, "rest");
-	CHECK(WAIT_FOR(10, asleep(1))); /* who came first is woken first */
+	CHECK(WAIT_FOR(SOON, asleep(1))); /* who came first is woken first */
 	host_tell_it(&a, "poll");
 	/* Before b; on a slow machine it may be idle for too long already. */
-	CHECK(WAIT_FOR(10, is_idle("web", "web.1") || log_has("it sleeps instance=web.1 ")));
+	CHECK(WAIT_FOR(SOON, is_idle("web", "web.1") || log_has("it sleeps instance=web.1 ")));
 	host_tell_it(&b, "poll");
 	EXPECT(&a, "SLEEP 1"); /* idle longer than b, which came last */
 	host_tell_it(&a, "rest");
-	CHECK(WAIT_FOR(10, asleep(2)));
+	CHECK(WAIT_FOR(SOON, asleep(2)));
 	EXPECT_SILENCE(&b, 1000);
 	/* The last one that is awake dies: another one wakes up, without a key. */
 	host_end(&b);
@@ -117,7 +117,7 @@ static void an_operator_says_how_many(void)
 	EXPECT(&b, "SLEEP 1");
 	host_tell_it(&b, "rest");
 	CHECK(ctl("scale", "web", "3") == 1);
-	CHECK(log_has("2 workers of web are connected"));
+	CHECK(WAIT_FOR(SOON, log_has("2 workers of web are connected")));
 	CHECK(ctl("scale", "web", "2") == 0);
 	EXPECT(&b, "SLEEP 0");
 	host_tell_it(&b, "poll");
@@ -133,7 +133,7 @@ static void an_operator_says_how_many(void)
 	/* It is in the region: another broker keeps to it. */
 	broker_kill();
 	broker_start();
-	CHECK(WAIT_FOR(10, watcher_hello()));
+	CHECK(WAIT_FOR(SOON, watcher_hello()));
 	CHECK(status_has("\"scale\":0"));
 	struct host *hosts[] = {&a, &b};
 	for (size_t i = 0; i < 2; i++) {
@@ -144,7 +144,7 @@ static void an_operator_says_how_many(void)
 		host_tell_it(hosts[i], "poll");
 		EXPECT(hosts[i], "SLEEP 1");
 		host_tell_it(hosts[i], "rest");
-		CHECK(WAIT_FOR(10, asleep((unsigned)i + 1))); /* who came first is woken first */
+		CHECK(WAIT_FOR(SOON, asleep((unsigned)i + 1))); /* who came first is woken first */
 	}
 	CHECK(ctl("scale", "web", "auto") == 0);
 	EXPECT(&a, "SLEEP 0");
@@ -161,7 +161,7 @@ static void an_operator_says_how_many(void)
 	/* A changed file ends it. */
 	rig_file("web.yaml", FILE_OF("web", "  workers: {min: 2, max: 3}\n"));
 	kill(broker, SIGHUP);
-	CHECK(WAIT_FOR(10, log_has("loading the configuration")));
+	CHECK(WAIT_FOR(SOON, log_has("loading the configuration")));
 	CHECK(watcher_hello());
 	CHECK(status_has("\"scale\":null"));
 	host_end(&a);
@@ -193,7 +193,7 @@ static void under_a_cap_controllers_take_turns(void)
 		struct host *next = turn % 2 == 0 ? &slow : &web[0];
 		done(has);
 		EXPECT(has, "DONE_ACK 0");
-		CHECK_MSG(host_granted(next, 10), "turn %d: wanted a key, got '%s'", turn, next->text);
+		CHECK_MSG(host_granted(next, SOON), "turn %d: wanted a key, got '%s'", turn, next->text);
 		*(next == &slow ? &of_slow : &of_web) += 1;
 		park(has, has == &slow ? "slow" : "web",
 		     has == &slow     ? "slow.1"
@@ -204,7 +204,7 @@ static void under_a_cap_controllers_take_turns(void)
 	CHECK(of_slow == 2 && of_web == 2);
 	/* Nobody else wants anything: DONE is answered by the next key at once. */
 	done(has);
-	CHECK(host_granted(has, 10));
+	CHECK(host_granted(has, SOON));
 	host_end(&web[0]);
 	host_end(&web[1]);
 	host_end(&slow);
@@ -221,8 +221,8 @@ static void a_second_worker_of_one_name_is_refused(void)
 	host_tell_it(&first, "hello");
 	EXPECT(&first, "ACK 0");
 	host_end(&first);
-	CHECK(WAIT_FOR(10, (host_tell_it(&second, "hello"), host_line(&second, 5)) &&
-			       strncmp(second.text, "ACK 0", 5) == 0));
+	CHECK(WAIT_FOR(SOON, (host_tell_it(&second, "hello"), host_line(&second, 5)) &&
+				 strncmp(second.text, "ACK 0", 5) == 0));
 	host_end(&second);
 }
 
@@ -243,7 +243,7 @@ int main(int argc, char **argv)
 	rig_file("reconciled.yaml", "maxConcurrentReconciles: 1\n");
 	rig_file("web.yaml", FILE_OF("web", ""));
 	broker_start();
-	CHECK(WAIT_FOR(10, watcher_hello()));
+	CHECK(WAIT_FOR(SOON, watcher_hello()));
 	under_a_cap_controllers_take_turns();
 	int rc = check_result();
 	fflush(stdout);

@@ -13,13 +13,13 @@ static void start(const char *drain)
 	    check_start(log_path, (const char *[]){"reconciled-queue", "--config-dir", conf_dir,
 						   "--runtime-dir", run_dir, "--region-dir", shm_dir,
 						   "--log-level", "debug", "--drain-timeout", drain, NULL});
-	CHECK(WAIT_FOR(10, log_has("listening")));
-	CHECK(WAIT_FOR(10, watcher_hello()));
+	CHECK(WAIT_FOR(SOON, log_has("listening")));
+	CHECK(WAIT_FOR(SOON, watcher_hello()));
 }
 
 static void ends_with_success(void)
 {
-	int status = check_wait(broker, 20);
+	int status = check_wait(broker, SOON);
 	CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %d", status);
 }
 
@@ -39,7 +39,7 @@ static void the_last_result_ends_it(void)
 	start("1h");
 	struct host h = with_key("a"), other = host_start("web", "web.2");
 	kill(broker, SIGTERM);
-	CHECK(WAIT_FOR(10, log_has("stopping: no more grants")));
+	CHECK(WAIT_FOR(SOON, log_has("stopping: no more grants")));
 	CHECK(status_has("\"state\":\"stopping\""));
 	/* Keys are still taken, and not granted. */
 	CHECK(add("b"));
@@ -62,7 +62,7 @@ static void a_dead_worker_does_not_hold_it_up(void)
 	host_tell_it(&h, "poll");
 	EXPECT_GRANT(&h, "shop/b");
 	kill(broker, SIGTERM);
-	CHECK(WAIT_FOR(10, log_has("stopping: no more grants")));
+	CHECK(WAIT_FOR(SOON, log_has("stopping: no more grants")));
 	host_end(&h); /* its jail dies with it */
 	ends_with_success();
 	CHECK(state_of("b") == SHM_STATE_READY);
@@ -76,7 +76,7 @@ static void its_time_is_bounded(void)
 	EXPECT_GRANT(&h, "shop/b");
 	kill(broker, SIGTERM);
 	ends_with_success();
-	CHECK(log_has("ending while keys run: their leases stay in the region"));
+	CHECK(WAIT_FOR(SOON, log_has("ending while keys run: their leases stay in the region")));
 	CHECK(state_of("b") == SHM_STATE_RUNNING);
 	/* The next one takes the result. */
 	start("1h");
@@ -86,10 +86,10 @@ static void its_time_is_bounded(void)
 	EXPECT(&h, "ACK 1");
 	/* A second signal ends it at once. */
 	kill(broker, SIGTERM);
-	CHECK(WAIT_FOR(10, log_has("stopping: no more grants")));
+	CHECK(WAIT_FOR(SOON, log_has("stopping: no more grants")));
 	kill(broker, SIGTERM);
 	ends_with_success();
-	CHECK(log_has("second signal: ending at once"));
+	CHECK(WAIT_FOR(SOON, log_has("second signal: ending at once")));
 	CHECK(state_of("b") == SHM_STATE_RUNNING);
 	host_end(&h);
 }
@@ -104,7 +104,7 @@ int main(int argc, char **argv)
 	char path[400];
 	snprintf(path, sizeof(path), "%s/usage.log", check_folder());
 	pid_t pid = check_start(path, (const char *[]){"reconciled-queue", "--drain-timeout", "soon", NULL});
-	int status = check_wait(pid, 10);
+	int status = check_wait(pid, SOON);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 2);
 	struct err err = {0};
 	broker_start();

@@ -153,7 +153,7 @@ static void test_one_run_for_all(void)
 		fixture_begin(c, &all[i], "/who", TIMEOUT_MS);
 	size_t good = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
-		CHECK(RUN_UNTIL(c, 30, all[i].ended));
+		CHECK(RUN_UNTIL(c, SOON, all[i].ended));
 		good += all[i].status == 200;
 	}
 	struct err err = {0};
@@ -188,7 +188,7 @@ static void test_refused_credentials(void)
 		  (long long)took_s);
 	/* And heals, without a restart. */
 	set_token("five");
-	CHECK(WAIT_FOR(30, get(c, "/who", &err) == 200));
+	CHECK(WAIT_FOR(SOON, get(c, "/who", &err) == 200));
 	http_client_free(c);
 }
 
@@ -202,9 +202,9 @@ static void test_expiry(void)
 	struct http_client *c = new_client();
 	size_t before = calls();
 	fixture_begin(c, &watch, "/who-watch", 0);
-	CHECK(RUN_UNTIL(c, 20, watch.bytes > 0) && watch.status == 200 && calls() == before + 1);
+	CHECK(RUN_UNTIL(c, SOON, watch.bytes > 0) && watch.status == 200 && calls() == before + 1);
 	set_token("seven"); /* what a request now would be refused with, were the old one still in use */
-	CHECK(RUN_UNTIL(c, 60, calls() == before + 2 && !http_client_is_busy(c)));
+	CHECK(RUN_UNTIL(c, SOON, calls() == before + 2 && !http_client_is_busy(c)));
 	CHECK(!watch.ended);
 	CHECK_MSG(get(c, "/who", &err) == 200 && calls() == before + 2, "%s", err.text);
 	_cleanup_(free_ptr) char *text = NULL;
@@ -277,7 +277,7 @@ static void test_failures(void)
 		CHECK(!strstr(err.text, "SECRET") && !strstr(buf_str(&notices), "SECRET"));
 		/* And it heals. */
 		set_do(NULL);
-		CHECK(WAIT_FOR(30, get(c, "/who", &err) == 200));
+		CHECK(WAIT_FOR(SOON, get(c, "/who", &err) == 200));
 		http_client_free(c);
 	}
 	CHECK(strstr(buf_str(&notices), "waiting for a browser"));
@@ -308,7 +308,7 @@ static void test_a_hanging_renewal(void)
 	size_t before = calls();
 	struct fixture_transfer watch;
 	fixture_begin(c, &watch, "/who-watch", 0);
-	CHECK(RUN_UNTIL(c, 60, calls() == before + 1));
+	CHECK(RUN_UNTIL(c, SOON, calls() == before + 1));
 	CHECK(http_client_is_busy(c) && get(c, "/who", &err) == 200);
 	CHECK(!watch.ended);
 	http_cancel(watch.t);
@@ -345,7 +345,7 @@ static void test_left_behind(void)
 	_cleanup_(free_ptr) char *path = xasprintf("%s/left", home);
 	_cleanup_(free_ptr) char *pid = check_read(path);
 	_cleanup_(free_ptr) char *proc = xasprintf("/proc/%ld/root", strtol(pid, NULL, 10));
-	CHECK(WAIT_FOR(10, readlink(proc, (char[8]){0}, 8) < 0)); /* a zombie has none */
+	CHECK(WAIT_FOR(SOON, readlink(proc, (char[8]){0}, 8) < 0)); /* a zombie has none */
 	http_client_free(c);
 }
 
@@ -364,13 +364,13 @@ static void test_it_dies_with_us(void)
 	set_do("echo $$ > mine.new; mv mine.new mine; exec sleep 600");
 	pid_t ours = check_start(
 	    NULL, (const char *const[]){"reconcilectl", "raw", "GET", "/who", "--kubeconfig", config, NULL});
-	CHECK(WAIT_FOR(20, access(path, R_OK) == 0));
+	CHECK(WAIT_FOR(SOON, access(path, R_OK) == 0));
 	_cleanup_(free_ptr) char *pid = check_read(path);
 	_cleanup_(free_ptr) char *proc = xasprintf("/proc/%ld/root", strtol(pid, NULL, 10));
 	CHECK(readlink(proc, (char[8]){0}, 8) > 0);
 	kill(ours, SIGKILL);
-	check_wait(ours, 10);
-	CHECK(WAIT_FOR(10, readlink(proc, (char[8]){0}, 8) < 0));
+	check_wait(ours, SOON);
+	CHECK(WAIT_FOR(SOON, readlink(proc, (char[8]){0}, 8) < 0));
 	set_do(NULL);
 }
 
@@ -408,10 +408,10 @@ static void test_certificates(void)
 	give_certificate("client");
 	CHECK_MSG(get(c, "/hello", &err) == 200 && peer_is(&tls, "jane"), "%s", err.text);
 	fixture_begin(c, &watch, "/quiet", 0);
-	CHECK(RUN_UNTIL(c, 20, watch.status == 200));
+	CHECK(RUN_UNTIL(c, SOON, watch.status == 200));
 	/* Another one: the watch on the old connection ends as if the server had ended it. */
 	give_certificate("second");
-	CHECK(RUN_UNTIL(c, 60, watch.ended) && watch.code == 0 && watch.status == 200);
+	CHECK(RUN_UNTIL(c, SOON, watch.ended) && watch.code == 0 && watch.status == 200);
 	CHECK_MSG(get(c, "/hello", &err) == 200 && peer_is(&tls, "kim"), "%s", err.text);
 	/* One that does not fit its key is not taken. */
 	set_do("crt=$(awk '{printf \"%s\\\\n\", $0}' $PKI/client.crt) key=$(awk '{printf \"%s\\\\n\", $0}' "

@@ -127,14 +127,14 @@ static void test_connections(const struct fixture *s)
 	/* Two watches: their own connections, and none for others, also when they have ended. */
 	struct watch a = {0}, b = {0};
 	watch_begin(c, &a, "/slow?n=3&ms=10", 0, true);
-	CHECK(RUN_UNTIL(c, 10, a.pieces));
+	CHECK(RUN_UNTIL(c, SOON, a.pieces));
 	int64_t port_a = fixture_request_port(s, 0);
 	CHECK(port_a != first && fixture_header_is(s, "accept-encoding", "identity"));
 	watch_begin(c, &b, "/quiet", 0, true);
-	CHECK(RUN_UNTIL(c, 10, b.starts));
+	CHECK(RUN_UNTIL(c, SOON, b.starts));
 	int64_t port_b = fixture_request_port(s, 0);
 	CHECK(port_b != first && port_b != port_a);
-	CHECK(RUN_UNTIL(c, 10, a.ends) && a.code == 0 && a.starts == 1);
+	CHECK(RUN_UNTIL(c, SOON, a.ends) && a.code == 0 && a.starts == 1);
 	CHECK(fixture_get(c, "/hello", &body, &err) == 0 && fixture_request_port(s, 0) == first);
 	http_cancel(b.t);
 	CHECK(fixture_get(c, "/hello", &body, &err) == 0 && fixture_request_port(s, 0) == first &&
@@ -172,7 +172,7 @@ static void test_close_on_exec(const struct fixture *s)
 	struct http_client *c = fixture_plain_client(s);
 	struct watch w = {0};
 	watch_begin(c, &w, "/quiet", 0, true);
-	CHECK(RUN_UNTIL(c, 10, w.starts));
+	CHECK(RUN_UNTIL(c, SOON, w.starts));
 	int opened = 0;
 	for (int fd = 0; fd < HIGHEST; fd++) {
 		int flags = fcntl(fd, F_GETFD);
@@ -238,11 +238,11 @@ static void test_times(const struct fixture *s)
 	watch_begin(c, &quiet, "/quiet", 300, true);
 	watch_begin(c, &slow, "/slow?n=12&ms=100", 800, true);
 	begin = clock_boottime_ns();
-	CHECK(RUN_UNTIL(c, 10, quiet.ends));
+	CHECK(RUN_UNTIL(c, SOON, quiet.ends));
 	CHECK(clock_boottime_ns() - begin >= 250 * NS_PER_MS && quiet.code == -ETIMEDOUT &&
 	      quiet.starts == 1);
 	CHECK_MSG(strstr(quiet.err.text, "nothing came for 300 ms"), "%s", quiet.err.text);
-	CHECK(RUN_UNTIL(c, 10, slow.ends) && slow.code == 0 && slow.pieces >= 6);
+	CHECK(RUN_UNTIL(c, SOON, slow.ends) && slow.code == 0 && slow.pieces >= 6);
 	CHECK(span_is(buf_span(&slow.data), "0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n"));
 	buf_done(&slow.data);
 	http_client_free(c);
@@ -261,20 +261,20 @@ static void test_callbacks(const struct fixture *s)
 	/* Ended by the receiver, with its code. */
 	struct watch stopped = {.stop_after = 2};
 	watch_begin(c, &stopped, "/slow?n=100&ms=20", 0, true);
-	CHECK(RUN_UNTIL(c, 10, stopped.ends) && stopped.code == -ECANCELED && stopped.pieces == 2 &&
+	CHECK(RUN_UNTIL(c, SOON, stopped.ends) && stopped.code == -ECANCELED && stopped.pieces == 2 &&
 	      stopped.result.status == 200);
 	/* Cancelled from within, and before it began. */
 	struct watch cancelled = {.stop_after = 2, .cancel = true}, unborn = {0};
 	watch_begin(c, &cancelled, "/slow?n=100&ms=20", 0, true);
 	watch_begin(c, &unborn, "/hello", 0, true);
 	http_cancel(unborn.t);
-	CHECK(RUN_UNTIL(c, 10, cancelled.pieces == 2));
+	CHECK(RUN_UNTIL(c, SOON, cancelled.pieces == 2));
 	CHECK(fixture_get(c, "/slow?n=3&ms=30", &body, &err) == 0);
 	CHECK(cancelled.pieces == 2 && cancelled.ends == 0 && unborn.starts == 0);
 	/* Freed with transfers on their way: no callback. */
 	struct watch left = {0};
 	watch_begin(c, &left, "/quiet", 0, true);
-	CHECK(RUN_UNTIL(c, 10, left.starts));
+	CHECK(RUN_UNTIL(c, SOON, left.starts));
 	http_client_free(c);
 	CHECK(left.ends == 0);
 	buf_done(&body);
@@ -288,7 +288,7 @@ static void test_descriptors(const struct fixture *s)
 	struct http_client *c = fixture_plain_client(s);
 	struct watch w = {0};
 	watch_begin(c, &w, "/quiet", 0, true);
-	CHECK(RUN_UNTIL(c, 10, w.starts));
+	CHECK(RUN_UNTIL(c, SOON, w.starts));
 	int fds[2];
 	CHECK(pipe2(fds, O_CLOEXEC) == 0);
 	struct pollfd p[] = {
@@ -327,7 +327,7 @@ static void test_tokens(const struct fixture *s)
 	fixture_write(file, " second \r\n");
 	struct watch w = {0};
 	watch_begin(c, &w, "/token?want=second", 0, true);
-	CHECK(RUN_UNTIL(c, 10, w.ends) && w.code == 0 && w.starts == 1 && w.result.status == 200 &&
+	CHECK(RUN_UNTIL(c, SOON, w.ends) && w.code == 0 && w.starts == 1 && w.result.status == 200 &&
 	      span_is(buf_span(&w.data), "welcome"));
 	/* The same token: the 401 is the answer, and only one request was made. */
 	CHECK(fixture_get(c, "/token?want=third", &body, &err) == 0 && fixture_last.status == 401 &&

@@ -64,7 +64,7 @@ static struct held start_host(const char *const *prefix)
 	argv[n++] = marker;
 	argv[n] = NULL;
 	h.host = check_start(log, argv);
-	CHECK(WAIT_FOR(30, ({
+	CHECK(WAIT_FOR(SOON, ({
 			       _cleanup_(free_ptr) char *text = check_read(log);
 			       sscanf(text, "%d %d", &h.launcher, &h.init) == 2;
 		       })));
@@ -88,16 +88,16 @@ static void dies(const char *what, const char *const *prefix, bool stop_init,
 	CHECK_MSG(poll(&p, 1, 5000) == 1, "kill -9 of %s: init lives on", what);
 	double ms = (double)(clock_boottime_ns() - start) / NS_PER_MS;
 	if (victim(&h) != h.host) { /* then the host notices, and ends */
-		int status = check_wait(h.host, 10);
+		int status = check_wait(h.host, SOON);
 		CHECK_MSG(status == 0, "kill -9 of %s: the host's end: %d", what, status);
 	} else {
-		check_wait(h.host, 10);
+		check_wait(h.host, SOON);
 	}
 	/* The pidfd says: all of the namespace is gone, there is nothing to wait for. The launcher is not in
 	 * it, and ends after init. */
 	size_t left = processes_with(marker);
 	CHECK_MSG(left <= 1, "kill -9 of %s: %zu are left", what, left);
-	CHECK_MSG(WAIT_FOR(10, processes_with(marker) == 0), "kill -9 of %s: the launcher is left", what);
+	CHECK_MSG(WAIT_FOR(SOON, processes_with(marker) == 0), "kill -9 of %s: the launcher is left", what);
 	printf("as %u: kill -9 of %s: everything is gone after %.1f ms\n", getuid(), what, ms);
 	close(h.init_fd);
 }
@@ -125,9 +125,9 @@ static void killed_while_starting(void)
 		usleep((useconds_t)random_below(12000)); /* the moment, not a wait */
 		running += processes_with(marker) > 3;
 		kill(host, SIGKILL);
-		check_wait(host, 10);
+		check_wait(host, SOON);
 	}
-	CHECK(WAIT_FOR(10, processes_with(marker) == 0));
+	CHECK(WAIT_FOR(SOON, processes_with(marker) == 0));
 	CHECK_MSG(processes_with(marker) == 0, "%zu are left", processes_with(marker));
 	printf("as %u: %d hosts were killed while starting, %zu of them with a program running\n", getuid(),
 	       STARTS, running);
@@ -144,8 +144,8 @@ static void freed(void)
 	jail_begin(j, (const char *const[]){"sh", "-c", "sleep 600; :", marker, NULL},
 		   (int[]){null, null, null});
 	CHECK(jail_await(j, 30, &e) && e.type == JAIL_EVENT_STARTED);
-	CHECK(WAIT_FOR(10, processes_with(marker) >=
-			       1)); /* exec lets its parent go before the arguments are in place */
+	CHECK(WAIT_FOR(SOON, processes_with(marker) >=
+				 1)); /* exec lets its parent go before the arguments are in place */
 	jail_free(j);
 	CHECK(processes_with(marker) == 0);
 	close(null);

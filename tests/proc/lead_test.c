@@ -59,7 +59,7 @@ static void nothing_is_granted_when_the_lead_is_over(void)
 	struct host h = host_start("web", "web.1");
 	region_made(); /* a region that comes later counts, too */
 	lead_for(-1);
-	CHECK(WAIT_FOR(10, log_has("this host does not lead")));
+	CHECK(WAIT_FOR(SOON, log_has("this host does not lead")));
 	CHECK(status_has("\"state\":\"not leading\""));
 	host_tell_it(&h, "poll");
 	CHECK(add("a"));
@@ -69,7 +69,7 @@ static void nothing_is_granted_when_the_lead_is_over(void)
 	EXPECT_GRANT(&h, "shop/a");
 	CHECK(log_has("this host leads: keys are granted"));
 	/* It is over by time alone; the result is taken, no key follows. */
-	CHECK(WAIT_FOR(10, status_has("\"state\":\"not leading\"")));
+	CHECK(WAIT_FOR(SOON, status_has("\"state\":\"not leading\"")));
 	host_tell_it(&h, "done %llu %llu 0 -1 0", h.slot, h.generation);
 	EXPECT(&h, "DONE_ACK 0");
 	host_tell_it(&h, "poll");
@@ -81,7 +81,7 @@ static void nothing_is_granted_when_the_lead_is_over(void)
 	host_tell_it(&h, "poll");
 	/* A region that is gone counts as it was last; another one in its place counts from then on. */
 	lead_for(-1);
-	CHECK(WAIT_FOR(10, status_has("\"state\":\"not leading\"")));
+	CHECK(WAIT_FOR(SOON, status_has("\"state\":\"not leading\"")));
 	char path[400];
 	snprintf(path, sizeof(path), "%s/cache.shm", shm_dir);
 	unlink(path);
@@ -129,20 +129,20 @@ static void an_attempt_ends_with_the_lead_and_comes_back_uncharged(const char *r
 	stack_start(&s);
 	CHECK(stack_api(&s, "POST", "application/json", "{\"metadata\":{\"name\":\"a\"}}", NULL,
 			"/api/v1/namespaces/default/configmaps") == 201);
-	CHECK(WAIT_FOR(30, runs(&s) == 1));
+	CHECK(WAIT_FOR(SOON, runs(&s) == 1));
 	region_borrowed(s.region);
 	lead_for(500 * (int64_t)NS_PER_MS);
-	CHECK(WAIT_FOR(20, key_is(&s, "\"running\":0") && key_is(&s, "\"Cancelled\":1")));
+	CHECK(WAIT_FOR(SOON, key_is(&s, "\"running\":0") && key_is(&s, "\"Cancelled\":1")));
 	CHECK(key_is(&s, "\"ready\":1"));
 	CHECK(stack_logged(&s, "this host does not lead"));
 	pid_t children[8];
-	CHECK(WAIT_FOR(10,
+	CHECK(WAIT_FOR(SOON,
 		       stack_pids(&s, ROLE_CHILD, children, 8) <= (strstr(reconciler, "coprocess") ? 1 : 0)));
 	CHECK(runs(&s) == 1);
 	lead_for(3600 * NS_PER_S);
-	CHECK(WAIT_FOR(20, runs(&s) == 2));
+	CHECK(WAIT_FOR(SOON, runs(&s) == 2));
 	stack_file(&s, "../records/go", "%s", "");
-	CHECK(WAIT_FOR(20, key_is(&s, "\"success\":1")));
+	CHECK(WAIT_FOR(SOON, key_is(&s, "\"success\":1")));
 	CHECK_MSG(key_is(&s, "\"error\":0") && key_is(&s, "\"retries\":0"), "it was charged");
 	stack_stop(&s);
 	stack_done(&s);
@@ -184,7 +184,7 @@ static void gated_start(struct gated *g, struct stack *s)
 	_cleanup_(free_ptr) char *script = xasprintf("%s/tests/lib/gate.py", getenv("SRC"));
 	g->server = check_start(log, (const char *const[]){"reconciled-apiserver", "--listen", "127.0.0.1:0",
 							   "--write-kubeconfig", g->kubeconfig, NULL});
-	CHECK(WAIT_FOR(30, access(g->kubeconfig, R_OK) == 0));
+	CHECK(WAIT_FOR(SOON, access(g->kubeconfig, R_OK) == 0));
 	_cleanup_(free_ptr) char *text = check_read(g->kubeconfig);
 	char *server = strstr(text, "http://127.0.0.1:");
 	CHECK(server);
@@ -192,7 +192,7 @@ static void gated_start(struct gated *g, struct stack *s)
 	_cleanup_(free_ptr) char *upstream = xasprintf("%d", port_in(server));
 	CHECK(mkdir(g->folder, 0700) == 0);
 	g->gate = check_start(gate_log, (const char *const[]){"python3", script, g->folder, upstream, NULL});
-	CHECK(WAIT_FOR(30, access(gate_port, R_OK) == 0));
+	CHECK(WAIT_FOR(SOON, access(gate_port, R_OK) == 0));
 	_cleanup_(free_ptr) char *port = check_read(gate_port);
 	kubeconfig_of(g->through, atoi(port));
 }
@@ -208,8 +208,8 @@ static void gated_end(struct gated *g)
 {
 	kill(g->gate, SIGKILL);
 	kill(g->server, SIGKILL);
-	check_wait(g->gate, 10);
-	check_wait(g->server, 10);
+	check_wait(g->gate, SOON);
+	check_wait(g->server, SOON);
 	free(g->folder);
 	free(g->kubeconfig);
 	free(g->through);
@@ -241,16 +241,16 @@ static void no_write_starts_after_the_lead_is_over(void)
 	CHECK(stack_connect(&s, g.kubeconfig));
 	CHECK(stack_api(&s, "POST", "application/json", "{\"metadata\":{\"name\":\"a\"}}", NULL,
 			"/api/v1/namespaces/default/configmaps") == 201);
-	CHECK_MSG(WAIT_FOR(60, secret(&s, "first") == 200), "nothing was written");
+	CHECK_MSG(WAIT_FOR(SOON, secret(&s, "first") == 200), "nothing was written");
 	region_borrowed(s.region);
 	lead_for(-1);
 	gated_hold(&g, false, NULL);
-	CHECK(WAIT_FOR(30, key_is(&s, "\"running\":0") && key_is(&s, "\"Cancelled\":1")));
+	CHECK(WAIT_FOR(SOON, key_is(&s, "\"running\":0") && key_is(&s, "\"Cancelled\":1")));
 	CHECK_MSG(secret(&s, "second") == 404, "a write began after the lead was over");
 	CHECK(key_is(&s, "\"ready\":1"));
 	lead_for(3600 * NS_PER_S);
-	CHECK_MSG(WAIT_FOR(30, secret(&s, "second") == 200), "the attempt did not come back");
-	CHECK(WAIT_FOR(30, key_is(&s, "\"success\":1")));
+	CHECK_MSG(WAIT_FOR(SOON, secret(&s, "second") == 200), "the attempt did not come back");
+	CHECK(WAIT_FOR(SOON, key_is(&s, "\"success\":1")));
 	CHECK_MSG(key_is(&s, "\"error\":0") && key_is(&s, "\"retries\":0"), "it was charged");
 	stack_stop(&s);
 	gated_end(&g);

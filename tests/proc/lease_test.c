@@ -141,11 +141,11 @@ static void a_result_is_held_across_a_restart_and_counts_once(void)
 	struct host h = holder("web", "held");
 	unsigned long long slot = h.slot, generation = h.generation, before = 0, after = 0;
 	host_tell_it(&h, "hello %llu %llu", slot, generation);
-	CHECK(host_line(&h, 10) && sscanf(h.text, "ACK 1 %llu", &before) == 1);
+	CHECK(host_line(&h, SOON) && sscanf(h.text, "ACK 1 %llu", &before) == 1);
 	restart_before(&h);
 	/* The greeting still names the broker that is gone. */
 	host_tell_it(&h, "hello %llu %llu", slot, generation);
-	CHECK(host_line(&h, 10) && sscanf(h.text, "ACK 1 %llu", &after) == 1 && after > before);
+	CHECK(host_line(&h, SOON) && sscanf(h.text, "ACK 1 %llu", &after) == 1 && after > before);
 	host_tell_it(&h, "pollat %llu", before);
 	EXPECT(&h, "REFUSED incarnation");
 	host_tell_it(&h, "done %llu %llu 0 -1 1", slot, generation);
@@ -182,7 +182,7 @@ static void lose_the_region(void)
 	CHECK(unlink(path) == 0);
 	broker_kill();
 	broker_start();
-	CHECK(log_has("the region of the last broker is lost"));
+	CHECK(WAIT_FOR(SOON, log_has("the region of the last broker is lost")));
 }
 
 /* A new broker, to which the watcher tells the key again, and another host that wants it. */
@@ -239,12 +239,12 @@ static void who_is_told_to_stop_is_waited_for_across_another_restart(void)
 	broker_kill();
 	EXPECT(&other, "GONE");
 	broker_start();
-	CHECK(log_has("the region of the last broker is lost"));
+	CHECK(WAIT_FOR(SOON, log_has("the region of the last broker is lost")));
 	kill(h.pid, SIGCONT);
 	EXPECT(&other, "CONNECTED");
 	CHECK(watcher_hello() && answer.hello_ack.want_all.len == 2);
 	greet_and_poll(&other);
-	while (host_line(&h, 10) && strcmp(h.text, "CONNECTED") != 0)
+	while (host_line(&h, SOON) && strcmp(h.text, "CONNECTED") != 0)
 		CHECK(strcmp(h.text, "GONE") == 0);
 	host_tell_it(&h, "hello %llu %llu", slot, generation);
 	EXPECT(&h, "ACK 0");
@@ -252,7 +252,7 @@ static void who_is_told_to_stop_is_waited_for_across_another_restart(void)
 	host_tell_it(&h, "done %llu %llu 0 -1 1", slot, generation);
 	EXPECT(&h, "DONE_ACK 1");
 	EXPECT_GRANT(&other, "shop/told");
-	CHECK(log_has("every worker of the last broker was heard"));
+	CHECK(WAIT_FOR(SOON, log_has("every worker of the last broker was heard")));
 	give_back(&other);
 	host_end(&h);
 	host_end(&other);
@@ -281,8 +281,8 @@ static void a_damaged_list_of_workers_is_told_of(void)
 	FILE *f = fopen(list, "we");
 	CHECK(f && fputs("12 34\nabc", f) >= 0 && fclose(f) == 0);
 	broker_start();
-	CHECK(log_has("the line \\\"12 34\\\" is damaged"));
-	CHECK(log_has("the region of the last broker is lost"));
+	CHECK(WAIT_FOR(SOON, log_has("the line \\\"12 34\\\" is damaged")));
+	CHECK(WAIT_FOR(SOON, log_has("the region of the last broker is lost")));
 	ask_again(&h, "late");
 	EXPECT_GRANT(&h, "shop/late");
 	give_back(&h);

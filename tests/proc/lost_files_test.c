@@ -28,7 +28,7 @@ static void kill_all(enum stack_role role)
 	pid_t pids[16];
 	size_t n;
 	/* One that noticed by itself is gone already, and its successor may not be there yet. */
-	CHECK_MSG(WAIT_FOR(60, (n = stack_pids(&s, role, pids, ARRAY_SIZE(pids))) > 0), "there is no %s",
+	CHECK_MSG(WAIT_FOR(SOON, (n = stack_pids(&s, role, pids, ARRAY_SIZE(pids))) > 0), "there is no %s",
 		  stack_role_name(role));
 	for (size_t i = 0; i < n; i++)
 		kill(pids[i], SIGKILL);
@@ -48,7 +48,7 @@ static void sees_a_change(const char *after)
 	snprintf(body, sizeof body, "{\"metadata\":{\"name\":\"quick-%d\"},\"data\":{\"n\":\"%d\"}}", counter,
 		 counter);
 	CHECK(stack_api(&s, "POST", NULL, body, NULL, "/api/v1/namespaces/default/configmaps") == 201);
-	CHECK_MSG(WAIT_FOR(60, recorded("quick", line)), "after %s a new object is not reconciled", after);
+	CHECK_MSG(WAIT_FOR(SOON, recorded("quick", line)), "after %s a new object is not reconciled", after);
 }
 
 static void controller(const char *name, const char *kind)
@@ -93,18 +93,18 @@ static void the_queue(void)
 	pid_t worker = 0;
 	CHECK(stack_api(&s, "POST", NULL, "{\"metadata\":{\"name\":\"slow\"}}", NULL,
 			"/api/v1/namespaces/default/secrets") == 201);
-	CHECK(WAIT_FOR(60, recorded("slow.starts", "x")));
-	CHECK_MSG(WAIT_FOR(60, (worker = runs("default/slow")) > 0),
+	CHECK(WAIT_FOR(SOON, recorded("slow.starts", "x")));
+	CHECK_MSG(WAIT_FOR(SOON, (worker = runs("default/slow")) > 0),
 		  "the status does not say who runs the key");
 	kill(worker, SIGSTOP);
 	delete_from(s.region, "queue.shm");
 	kill_all(ROLE_BROKER);
 	CHECK_MSG(WAIT_FOR(120, recorded("slow.starts", "xx")), "the key did not run again");
-	CHECK_MSG(WAIT_FOR(10, kill(worker, 0) < 0), "the worker that was stopped was not killed");
+	CHECK_MSG(WAIT_FOR(SOON, kill(worker, 0) < 0), "the worker that was stopped was not killed");
 	_cleanup_(free_ptr) char *go = xasprintf("%s/go", s.records);
 	FILE *f = fopen(go, "we");
 	CHECK(f && fclose(f) == 0);
-	CHECK_MSG(WAIT_FOR(60, recorded("slow.ends", "x")), "the key did not run to its end");
+	CHECK_MSG(WAIT_FOR(SOON, recorded("slow.ends", "x")), "the key did not run to its end");
 	CHECK_MSG(recorded("twice", ""), "a key ran twice at once");
 	CHECK(stack_logged(&s, "the region of the last broker is lost"));
 	sees_a_change("the loss of the queue");

@@ -107,7 +107,7 @@ static void another_user_is_turned_away(void)
 	CHECK(chmod(check_folder(), 0711) == 0 && chmod(run_dir, 0711) == 0 && chmod(socket_path, 0666) == 0);
 	int status = check_wait(check_start(NULL, (const char *[]){self, "stranger", socket_path, NULL}), 30);
 	CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %d", status);
-	CHECK_MSG(WAIT_FOR(10, log_has("uid=65534")), "the log does not say who it was");
+	CHECK_MSG(WAIT_FOR(SOON, log_has("uid=65534")), "the log does not say who it was");
 	CHECK(chmod(run_dir, 0700) == 0 && chmod(socket_path, 0600) == 0 && chmod(check_folder(), 0700) == 0);
 	it_works("after-a-stranger");
 }
@@ -458,11 +458,11 @@ static void a_file_that_is_cut_while_it_is_in_use(void)
 				  &out, &err) == 0);
 		if (transport_send(watcher, buf_span(&out), &request) < 0)
 			printf("it ended before it was asked\n");
-		int status = check_wait(broker, 30);
+		int status = check_wait(broker, SOON);
 		CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 1, "status %x", (unsigned)status);
 		CHECK_MSG(log_has("while it is in use"), "the log does not say what was wrong");
 		broker_start();
-		CHECK(log_has("the queue begins empty"));
+		CHECK(WAIT_FOR(SOON, log_has("the queue begins empty")));
 		CHECK(watcher_hello() && answer.hello_ack.want_all.len == 2);
 		it_works("after-a-cut");
 	}
@@ -492,7 +492,7 @@ static void a_process_that_proc_hides(void)
 		CHECK(watcher_hello() && state_of("hidden") == SHM_STATE_RUNNING);
 	}
 	host_end(&h);
-	CHECK(WAIT_FOR(10, state_of("hidden") == SHM_STATE_READY));
+	CHECK(WAIT_FOR(SOON, state_of("hidden") == SHM_STATE_READY));
 	struct host other = host_start_as("web", digest_of("web"), "web.2", RIG_JAIL);
 	snprintf(folder, sizeof(folder), "/proc/%d", (int)other.jail);
 	CHECK(mount("tmpfs", folder, "tmpfs", 0, NULL) == 0);
@@ -532,11 +532,11 @@ static void a_file_system_without_room(void)
 			accepted = answer.type == WIRE_TYPE_ADD_ACK ? answer.add_ack.accepted : 1;
 	}
 	CHECK_MSG(accepted == 0, "a full file system refuses nothing");
-	CHECK(log_has("the region is full"));
+	CHECK(WAIT_FOR(SOON, log_has("the region is full")));
 	CHECK_MSG(waitpid(broker, NULL, WNOHANG) == 0, "the broker ended");
 	close(fd);
 	CHECK(unlink(fill) == 0);
-	CHECK_MSG(WAIT_FOR(10, add("room-again")), "there is room again, and it is not taken");
+	CHECK_MSG(WAIT_FOR(SOON, add("room-again")), "there is room again, and it is not taken");
 	broker_kill();
 	broker_start();
 	CHECK(log_has("recovered") && state_of("room-again") == SHM_STATE_READY);

@@ -41,7 +41,7 @@ static void grant_and_done(void)
 	    text, sizeof(text),
 	    "key=shop/b slot=%llu generation=%llu outcome=Transient state=WAITING wait=backoff delay_ms=5 ",
 	    slot_b, generation_b);
-	CHECK(log_has(text));
+	CHECK(WAIT_FOR(SOON, log_has(text)));
 	struct queue_key k;
 	CHECK(key_of("b", &k) &&
 	      ((k.state == SHM_STATE_WAITING && k.wait == SHM_WAIT_BACKOFF) || k.state == SHM_STATE_READY));
@@ -90,7 +90,7 @@ static void a_key_is_back_only_after_host_and_jail_are_dead(void)
 	kill(h.pid, SIGKILL);
 	EXPECT_GRANT(&other, "shop/lost");
 	CHECK(other.attempt == 0);
-	CHECK(log_has("lease ended by proven death"));
+	CHECK(WAIT_FOR(SOON, log_has("lease ended by proven death")));
 	host_tell_it(&other, "done %llu %llu 0 -1 1", other.slot, other.generation);
 	EXPECT(&other, "DONE_ACK 0");
 	CHECK(status_has("\"WorkerLost\":1"));
@@ -164,7 +164,7 @@ static void a_killed_broker_keeps_leases_backoff_and_quarantine(void)
 	CHECK(key_of("backoff", &after) && memcmp(&before, &after, sizeof(before)) == 0);
 	CHECK(state_of("crashes") == SHM_STATE_QUARANTINED);
 	CHECK(state_of("held") == SHM_STATE_RUNNING);
-	CHECK(WAIT_FOR(10, state_of("orphan") == SHM_STATE_READY));
+	CHECK(WAIT_FOR(SOON, state_of("orphan") == SHM_STATE_READY));
 
 	host_tell_it(&h, "done %llu %llu 0 -1 1", h.slot, h.generation);
 	EXPECT(&h, "REFUSED no-hello");
@@ -241,7 +241,7 @@ static void a_frozen_host_is_killed_at_the_end_of_its_lease(void)
 	CHECK_MSG(killed >= end && dead >= killed && dead <= now,
 		  "end %lld, killed %lld, dead %lld, granted again before %lld", end, killed, dead,
 		  (long long)now);
-	CHECK(WAIT_FOR(10, waitpid(h.pid, NULL, WNOHANG) == h.pid));
+	CHECK(WAIT_FOR(SOON, waitpid(h.pid, NULL, WNOHANG) == h.pid));
 	host_tell_it(&other, "done %llu %llu 0 -1 1", other.slot, other.generation);
 	EXPECT(&other, "DONE_ACK 0");
 	close(h.in);
@@ -408,7 +408,7 @@ static void reload(void)
 {
 	unsigned before = loads();
 	kill(broker, SIGHUP);
-	CHECK(WAIT_FOR(10, loads() > before));
+	CHECK(WAIT_FOR(SOON, loads() > before));
 }
 
 /* Its file allows one crash. */
@@ -445,7 +445,7 @@ static void files_change_while_it_runs(void)
 	rig_file("web.yaml", "apiVersion: reconciled.dev/v1alpha1\nkind: Controller\nmetadata: {name: "
 			     "web}\nspec: {nonsense: 1}\n");
 	reload();
-	CHECK(WAIT_FOR(10, log_has("nonsense")));
+	CHECK(WAIT_FOR(SOON, log_has("nonsense")));
 	CHECK(state_of("parked") == SHM_STATE_QUARANTINED);
 	CHECK(watcher_hello_as(digest)); /* who goes on as it was agrees with who goes on as it was */
 	CHECK(status_has("nonsense") && !status_has("another version of this controller's file"));
@@ -517,7 +517,7 @@ static void a_damaged_region_is_thrown_away(void)
 	CHECK(pwrite(fd, "\xff", 1, SHM_DIRECTORY_AT + 2) == 1);
 	close(fd);
 	broker_start();
-	CHECK(log_has("cannot be trusted"));
+	CHECK(WAIT_FOR(SOON, log_has("cannot be trusted")));
 	CHECK(watcher_hello() && answer.hello_ack.want_all.len == 2);
 	CHECK(state_of("gone") == SHM_STATE_NONE);
 }
@@ -544,7 +544,7 @@ static void a_full_region_refuses_and_says_so(void)
 	CHECK_MSG(accepted < sent && accepted > 5000, "%u of %u", accepted, sent);
 	CHECK(memmem(answer.add_ack.message.at, answer.add_ack.message.len, "budgets.queue", 13));
 	CHECK(status_has("the queue is full"));
-	CHECK(log_has("the region is full"));
+	CHECK(WAIT_FOR(SOON, log_has("the region is full")));
 	struct stat st;
 	char path[400];
 	snprintf(path, sizeof(path), "%s/queue.shm", shm_dir);
@@ -552,9 +552,9 @@ static void a_full_region_refuses_and_says_so(void)
 	/* It still works, and it comes back full but whole. */
 	struct host h = host_start("slow", "slow.1");
 	host_tell_it(&h, "poll");
-	CHECK(host_granted(&h, 10));
+	CHECK(host_granted(&h, SOON));
 	host_tell_it(&h, "done %llu %llu %u -1 0", h.slot, h.generation, WIRE_OUTCOME_TRANSIENT);
-	CHECK(host_granted(&h, 10));
+	CHECK(host_granted(&h, SOON));
 	host_end(&h);
 	broker_kill();
 	broker_start();
@@ -569,7 +569,7 @@ static void it_stops_when_told_and_a_second_one_is_refused(void)
 	pid_t second =
 	    check_start(path, (const char *[]){"reconciled-queue", "--config-dir", conf_dir, "--runtime-dir",
 					       run_dir, "--region-dir", shm_dir, NULL});
-	int status = check_wait(second, 10);
+	int status = check_wait(second, SOON);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1);
 	_cleanup_(free_ptr) char *text = check_read(path);
 	char pid[24];
@@ -577,7 +577,7 @@ static void it_stops_when_told_and_a_second_one_is_refused(void)
 	CHECK_MSG(strstr(text, pid), "it does not say who runs: %s", text);
 	CHECK(status_has("incarnation"));
 	kill(broker, SIGTERM);
-	status = check_wait(broker, 10);
+	status = check_wait(broker, SOON);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	CHECK(access(socket_path, F_OK) < 0);
 }
@@ -589,12 +589,12 @@ static void wrong_configuration_is_78(void)
 	pid_t pid =
 	    check_start(path, (const char *[]){"reconciled-queue", "--config-dir", "/does/not/exist",
 					       "--runtime-dir", run_dir, "--region-dir", shm_dir, NULL});
-	int status = check_wait(pid, 10);
+	int status = check_wait(pid, SOON);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 78);
 	_cleanup_(free_ptr) char *text = check_read(path);
 	CHECK(strstr(text, "/does/not/exist"));
 	pid = check_start(path, (const char *[]){"reconciled-queue", "--no-such-option", NULL});
-	status = check_wait(pid, 10);
+	status = check_wait(pid, SOON);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 2);
 }
 

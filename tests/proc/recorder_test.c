@@ -142,7 +142,7 @@ static void run(int seconds)
 	CHECK(!refused());
 	int status = stack_stop(&s);
 	CHECK_MSG(status == 0, "up ended with %d", status);
-	CHECK_MSG(WAIT_FOR(5, left_over(0) == 0), "%zu processes of attempts are left", left_over(0));
+	CHECK_MSG(WAIT_FOR(SOON, left_over(0) == 0), "%zu processes of attempts are left", left_over(0));
 }
 
 static void run_without_jail(void)

@@ -44,7 +44,7 @@ static void server_start(const char *cert)
 static void server_stop(void)
 {
 	kill(server, SIGKILL);
-	check_wait(server, 10);
+	check_wait(server, SOON);
 }
 
 /* What the programs are given; ca: a name in the pki folder, NULL: plain HTTP. Returns the path, owned by the
@@ -134,20 +134,20 @@ static int reports(const char *of, const char *text)
 
 static void says(const char *what, const char *text)
 {
-	CHECK_MSG(WAIT_FOR(30, stack_logged(&s, text)), "%s: the log does not say \"%s\"", what, text);
-	CHECK_MSG(WAIT_FOR(30, text_says(text)), "%s: the status does not say \"%s\"", what, text);
+	CHECK_MSG(WAIT_FOR(SOON, stack_logged(&s, text)), "%s: the log does not say \"%s\"", what, text);
+	CHECK_MSG(WAIT_FOR(SOON, text_says(text)), "%s: the status does not say \"%s\"", what, text);
 }
 
 static void both_say(const char *what, const char *text)
 {
 	says(what, text);
-	CHECK_MSG(WAIT_FOR(30, reports("maps", text) > 0 && reports("services", text) > 0),
+	CHECK_MSG(WAIT_FOR(SOON, reports("maps", text) > 0 && reports("services", text) > 0),
 		  "%s: the status as JSON does not say \"%s\" of both controllers", what, text);
 }
 
 static void heals(const char *what)
 {
-	CHECK_MSG(WAIT_FOR(60, reports("maps", NULL) == 0 && reports("services", NULL) == 0),
+	CHECK_MSG(WAIT_FOR(SOON, reports("maps", NULL) == 0 && reports("services", NULL) == 0),
 		  "%s: the status still has a problem", what);
 }
 
@@ -177,7 +177,7 @@ static void change(const char *of, int n)
 static void works(const char *what, const char *of, int n)
 {
 	change(of, n);
-	CHECK_MSG(WAIT_FOR(60, seen(of, n)), "%s: %s did not see change %d", what, of, n);
+	CHECK_MSG(WAIT_FOR(SOON, seen(of, n)), "%s: %s did not see change %d", what, of, n);
 }
 
 static void both_work(const char *what, int n)
@@ -275,7 +275,7 @@ static void forbidden(void)
 	CHECK(mkdir(gate, 0700) == 0);
 	deny(gate, "/services\n");
 	pid_t pid = check_start(gate_log, (const char *const[]){"python3", script, gate, to, NULL});
-	CHECK(WAIT_FOR(20, access(gate_port, R_OK) == 0));
+	CHECK(WAIT_FOR(SOON, access(gate_port, R_OK) == 0));
 	_cleanup_(free_ptr) char *text = check_read(gate_port);
 	_cleanup_(free_ptr) char *path = kubeconfig("kubeconfig", atoi(text), NULL, token_file);
 	stack_start_on(&s, path);
@@ -283,13 +283,14 @@ static void forbidden(void)
 	works("403 on another kind", "maps", 1);
 	change("services", 1);
 	says("403", "lacks the right");
-	CHECK(WAIT_FOR(30, reports("services", "resources [\"services\"], verbs [\"list\", \"watch\"]") > 0));
+	CHECK(
+	    WAIT_FOR(SOON, reports("services", "resources [\"services\"], verbs [\"list\", \"watch\"]") > 0));
 	CHECK(reports("maps", NULL) == 0);
 	works("403 on another kind", "maps", 2);
 	CHECK(!seen("services", 1));
 
 	deny(gate, NULL);
-	CHECK_MSG(WAIT_FOR(60, seen("services", 1)), "the right is given, and nothing happens");
+	CHECK_MSG(WAIT_FOR(SOON, seen("services", 1)), "the right is given, and nothing happens");
 	heals("the right is given");
 	works("the right is given", "services", 2);
 
@@ -297,12 +298,12 @@ static void forbidden(void)
 	deny(gate, "PATCH /services\n");
 	change("services", 3);
 	says("403 on a write", "lacks the right");
-	CHECK(WAIT_FOR(30, text_says("services: Transient") || text_says("services/default/x")));
+	CHECK(WAIT_FOR(SOON, text_says("services: Transient") || text_says("services/default/x")));
 	works("403 on another kind's write", "maps", 3);
 	deny(gate, NULL);
 	finish();
 	kill(pid, SIGKILL);
-	check_wait(pid, 10);
+	check_wait(pid, SOON);
 }
 
 int main(void)

@@ -98,7 +98,7 @@ static int talk_end(bool hang_up)
 {
 	if (hang_up)
 		close(talk.to);
-	int status = check_wait(talk.pid, 20);
+	int status = check_wait(talk.pid, SOON);
 	if (!hang_up)
 		close(talk.to);
 	CHECK_MSG(read(talk.from, talk.line, 1) == 0 && talk.len == 0, "more on stdout");

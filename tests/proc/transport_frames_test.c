@@ -420,7 +420,7 @@ static void crowd(const char *name, const char *descriptors, const char *count, 
 	const char *broker[] = {self, "broker", path, descriptors, NULL};
 	const char *others[] = {self, "crowd", path, count, greets, NULL};
 	pid_t server = check_start(NULL, broker);
-	CHECK(WAIT_FOR(10, access(path, F_OK) == 0));
+	CHECK(WAIT_FOR(SOON, access(path, F_OK) == 0));
 	call(path, "before the crowd");
 	size_t before = resident_kib(server);
 	pid_t peers = check_start(log, others);
@@ -435,14 +435,14 @@ static void crowd(const char *name, const char *descriptors, const char *count, 
 	size_t after = resident_kib(server);
 	CHECK_MSG(after < before + GROWTH_KIB, "%s: the server grew from %zu to %zu KiB", name, before,
 		  after);
-	CHECK_MSG(WAIT_FOR(10, descriptors_of(server) <= TRANSPORT_PEERS_MAX + 64), "%s: %zu descriptors",
+	CHECK_MSG(WAIT_FOR(SOON, descriptors_of(server) <= TRANSPORT_PEERS_MAX + 64), "%s: %zu descriptors",
 		  name, descriptors_of(server));
 	CHECK(kill(server, 0) == 0 && waitpid(server, NULL, WNOHANG) == 0);
 	kill(peers, SIGKILL);
-	check_wait(peers, 10);
+	check_wait(peers, SOON);
 	call(path, "after the crowd");
 	kill(server, SIGKILL);
-	check_wait(server, 10);
+	check_wait(server, SOON);
 }
 
 static void test_10000_connections(void)
@@ -504,9 +504,9 @@ static void test_bad_server(void)
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		fd = raw_accept(listener, c);
 		CHECK(put(fd, greeting, sizeof greeting));
-		CHECK(client_event(c, 10) == TRANSPORT_CONNECTED);
+		CHECK(client_event(c, SOON) == TRANSPORT_CONNECTED);
 		CHECK(put(fd, bad[i], 8 + i));
-		CHECK(client_event(c, 10) == TRANSPORT_GONE);
+		CHECK(client_event(c, SOON) == TRANSPORT_GONE);
 		close(fd);
 	}
 	transport_client_free(c);

@@ -281,7 +281,7 @@ static void test_killed_peer(void)
 	kill(pid, SIGKILL);
 	CHECK(server_expect(s, TRANSPORT_GONE, &e) && e.peer.pipe == pipe && e.peer.pid == pid);
 	CHECK(transport_answer(s, token, span_of("too late")) == 0);
-	check_wait(pid, 10);
+	check_wait(pid, SOON);
 	transport_server_free(s);
 }
 
@@ -301,7 +301,7 @@ static void test_broker_restarted(void)
 		      span_is(reply.bytes, "hello"));
 		CHECK(transport_send(c, span_of("park"), &id) == 0);
 		kill(pid, SIGKILL);
-		check_wait(pid, 10);
+		check_wait(pid, SOON);
 		/* The loss may not be known yet: these are taken, and lost. */
 		for (int i = 0; i < 20; i++)
 			if (transport_send(c, span_of("stale"), &id))
@@ -309,7 +309,7 @@ static void test_broker_restarted(void)
 		/* The next broker is up before the loss is read. */
 		if (round % 2) {
 			pid = check_start(NULL, argv);
-			CHECK(WAIT_FOR(10, access(path, F_OK) == 0));
+			CHECK(WAIT_FOR(SOON, access(path, F_OK) == 0));
 		}
 		CHECK(client_expect(c, TRANSPORT_GONE, &reply));
 		CHECK(transport_send(c, span_of("nobody"), &id) == -ENOTCONN);
@@ -318,7 +318,7 @@ static void test_broker_restarted(void)
 			CHECK(transport_send(c, span_of("fresh"), &id) == 0);
 			CHECK(client_expect(c, TRANSPORT_REQUEST, &reply) && span_is(reply.bytes, "fresh"));
 			kill(pid, SIGKILL);
-			check_wait(pid, 10);
+			check_wait(pid, SOON);
 			CHECK(client_expect(c, TRANSPORT_GONE, &reply));
 		}
 	}
@@ -372,7 +372,7 @@ static void test_other_user(void)
 	CHECK(chmod(path, 0666) == 0);
 	const char *argv[] = {self, "stranger", path, NULL};
 	pid_t pid = check_start(log, argv);
-	int status = check_wait(pid, 20);
+	int status = check_wait(pid, SOON);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	_cleanup_(free_ptr) char *said = check_read(log);
 	CHECK_MSG(strstr(said, "another user"), "it said: %s", said);
@@ -431,7 +431,7 @@ static void test_call(void)
 	CHECK(span_is(buf_span(&answer), "hello"));
 	CHECK(transport_call(c, span_of("park"), 100, &answer, &err) == -ETIMEDOUT);
 	kill(pid, SIGKILL);
-	check_wait(pid, 10);
+	check_wait(pid, SOON);
 	buf_done(&answer);
 	transport_client_free(c);
 }

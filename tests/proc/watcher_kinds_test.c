@@ -26,19 +26,19 @@ static void the_kind_is(const char *more)
 static void a_kind_that_is_not_there_yet(void)
 {
 	rig_start_watcher();
-	SAYS(20, fake_broker_state(&rig.broker, "sites", TOPIC, NULL) == WIRE_STATE_WAITING);
+	SAYS(SOON, fake_broker_state(&rig.broker, "sites", TOPIC, NULL) == WIRE_STATE_WAITING);
 	CHECK(rig_requests("Website", "discover", "watch", NULL) == 2); /* and one of the other table */
 	put_site("w", "first");
 	put_site("v", "first");
 	the_kind_is("true");
-	SAYS(30, fake_broker_count(&rig.broker, "sites", "shop", "w", NULL) == 1);
-	SAYS(20, fake_broker_state(&rig.broker, "sites", TOPIC, NULL) == WIRE_STATE_OK);
-	SAYS(20, rig_watching("Website"));
+	SAYS(SOON, fake_broker_count(&rig.broker, "sites", "shop", "w", NULL) == 1);
+	SAYS(SOON, fake_broker_state(&rig.broker, "sites", TOPIC, NULL) == WIRE_STATE_OK);
+	SAYS(SOON, rig_watching("Website"));
 	fake_broker_forget(&rig.broker);
 	put_site("live", "first");
-	SAYS(20, fake_broker_count(&rig.broker, "sites", "shop", "live", NULL) == 1);
-	SAYS(20, rig_cache_says("example.com/v1 Website", "live",
-				"first")); /* the other table has asked by itself */
+	SAYS(SOON, fake_broker_count(&rig.broker, "sites", "shop", "live", NULL) == 1);
+	SAYS(SOON, rig_cache_says("example.com/v1 Website", "live",
+				  "first")); /* the other table has asked by itself */
 }
 
 static void another_version(void)
@@ -46,8 +46,8 @@ static void another_version(void)
 	const char *message = "";
 	fake_broker_forget(&rig.broker);
 	the_kind_is("false,\"elsewhere\":\"example.com/v2\"");
-	SAYS(20, fake_broker_state(&rig.broker, "sites", TOPIC, &message) == WIRE_STATE_WAITING &&
-		     strstr(message, "served as example.com/v2, not as example.com/v1"));
+	SAYS(SOON, fake_broker_state(&rig.broker, "sites", TOPIC, &message) == WIRE_STATE_WAITING &&
+		       strstr(message, "served as example.com/v2, not as example.com/v1"));
 	CHECK(rig_cache_says(SITES, "w", "first") && rig_keys_of("sites") == 0);
 }
 
@@ -57,12 +57,12 @@ static void gone_with_its_objects(void)
 	the_kind_is("false");
 	SAYS(90, fake_broker_count(&rig.broker, "sites", "shop", "w", &k) == 1);
 	CHECK(k.cause == WIRE_CAUSE_DELETED && k.priority == -100 && k.primary_changed);
-	SAYS(20, fake_broker_count(&rig.broker, "sites", "shop", "v", NULL) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "sites", "shop", "v", NULL) == 1);
 	/* The other stream of the kind finds out by itself. */
 	SAYS(90, fake_broker_count(&rig.broker, "maps", "shop", "owner", &k) >= 1);
 	CHECK(k.cause == WIRE_CAUSE_DELETED && !strcmp(k.cause_kind, "Website.example.com/v1"));
 	CHECK(rig_cache_lacks(SITES, "w"));
-	SAYS(20, rig_logged("the kind is gone") == 2); /* one for each table */
+	SAYS(SOON, rig_logged("the kind is gone") == 2); /* one for each table */
 	CHECK(fake_broker_state(&rig.broker, "sites", TOPIC, NULL) == WIRE_STATE_WAITING);
 }
 
@@ -73,9 +73,9 @@ static void back_again(void)
 	put_site("w", "second");
 	fake_broker_forget(&rig.broker);
 	the_kind_is("true");
-	SAYS(30, fake_broker_count(&rig.broker, "sites", "shop", "w", &k) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "sites", "shop", "w", &k) == 1);
 	CHECK(k.cause == WIRE_CAUSE_CREATED && k.primary_changed && rig_cache_says(SITES, "w", "second"));
-	SAYS(20, fake_broker_state(&rig.broker, "sites", TOPIC, NULL) == WIRE_STATE_OK);
+	SAYS(SOON, fake_broker_state(&rig.broker, "sites", TOPIC, NULL) == WIRE_STATE_OK);
 	CHECK(fake_broker_count(&rig.broker, "sites", "shop", "v", NULL) == 0);
 }
 
@@ -94,9 +94,9 @@ static void shared_watches(void)
 		rig_controller(names[i], text);
 	}
 	kill(rig.watcher, SIGHUP);
-	SAYS(20, rig.broker.hellos > hellos && rig.broker.n_loaded == 5);
+	SAYS(SOON, rig.broker.hellos > hellos && rig.broker.n_loaded == 5);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		SAYS(20, fake_broker_count(&rig.broker, names[i], "shop", "owner", NULL) == 1);
+		SAYS(SOON, fake_broker_count(&rig.broker, names[i], "shop", "owner", NULL) == 1);
 	CHECK(rig_lists("ConfigMap") == 4);
 	CHECK(rig_requests("ConfigMap", "watch", "watch", NULL) == 0); /* each list went on as the watch */
 	/* What the server sends is taken: this one sends what has no such label, too. */
@@ -104,8 +104,8 @@ static void shared_watches(void)
 	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"other\",\"name\":\"plain\"}");
 	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"plain\"}");
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		SAYS(20, fake_broker_count(&rig.broker, names[i], "blog", "plain", NULL) == 1);
-		SAYS(20, fake_broker_count(&rig.broker, names[i], "shop", "plain", NULL) == 1);
+		SAYS(SOON, fake_broker_count(&rig.broker, names[i], "blog", "plain", NULL) == 1);
+		SAYS(SOON, fake_broker_count(&rig.broker, names[i], "shop", "plain", NULL) == 1);
 		CHECK(fake_broker_count(&rig.broker, names[i], "other", "plain", NULL) == 0);
 	}
 }
@@ -120,16 +120,16 @@ static void a_group_that_cannot_be_read(void)
 	rig_controller("late", "  for: {apiVersion: example.com/v1, kind: Website, labelSelector: "
 			       "{matchLabels: {tier: late}}}\n");
 	kill(rig.watcher, SIGHUP);
-	SAYS(20, rig.broker.hellos > hellos);
-	SAYS(20, fake_broker_state(&rig.broker, "late", "watch example.com/v1 Website labels=tier=late",
-				   &message) != WIRE_STATE_OK);
+	SAYS(SOON, rig.broker.hellos > hellos);
+	SAYS(SOON, fake_broker_state(&rig.broker, "late", "watch example.com/v1 Website labels=tier=late",
+				     &message) != WIRE_STATE_OK);
 	CHECK_MSG(strstr(message, "group example.com/v1 cannot be read (503)") &&
 		      !strstr(message, "not served"),
 		  "%s", message);
 	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"meanwhile\"}");
-	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "meanwhile", NULL) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", "meanwhile", NULL) == 1);
 	put_site("meanwhile", "first");
-	SAYS(20, fake_broker_count(&rig.broker, "sites", "shop", "meanwhile", NULL) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "sites", "shop", "meanwhile", NULL) == 1);
 	CHECK(fake_broker_count(&rig.broker, "late", "shop", "w", NULL) == 0);
 	rig_control("{\"op\":\"heal\"}");
 	SAYS(90, fake_broker_count(&rig.broker, "late", "shop", "w", NULL) == 1);

@@ -11,16 +11,16 @@ static void a_full_cache(void)
 	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"big\","
 		    "\"count\":400,\"noise\":20000}");
 	rig_start_watcher();
-	SAYS(60, fake_broker_state(&rig.broker, "maps", TOPIC, &message) == WIRE_STATE_DEGRADED);
+	SAYS(SOON, fake_broker_state(&rig.broker, "maps", TOPIC, &message) == WIRE_STATE_DEGRADED);
 	CHECK_MSG(strstr(message, "the cache is full") &&
 		      strstr(message, "objects of v1 ConfigMap only the metadata"),
 		  "%s", message);
 	/* Every key is known, also of those that are not kept whole. */
-	SAYS(60, fake_broker_count(&rig.broker, "maps", "shop", "big399", NULL) >= 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", "big399", NULL) >= 1);
 	CHECK(rig_cache_cut(MAPS, "big399") && rig_cache_says(MAPS, "big0", "noise"));
 	/* Another kind is not hurt. */
 	rig_control("{\"op\":\"put\",\"kind\":\"Secret\",\"namespace\":\"shop\",\"name\":\"small\"}");
-	SAYS(30, fake_broker_count(&rig.broker, "secrets", "shop", "small", NULL) >= 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "secrets", "shop", "small", NULL) >= 1);
 	for (int i = 0; i < 300; i++)
 		rig_control(
 		    "{\"op\":\"delete\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"big%d\"}",
@@ -38,18 +38,18 @@ static void a_full_outbox(void)
 		    2 * N);
 	char last[16];
 	snprintf(last, sizeof last, "s%d", 2 * N - 1);
-	SAYS(60, fake_broker_count(&rig.broker, "secrets", "shop", last, NULL) >= 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "secrets", "shop", last, NULL) >= 1);
 	fake_broker_forget(&rig.broker);
 	rig.broker.hold = true;
 	rig_control("{\"op\":\"put\",\"kind\":\"Secret\",\"namespace\":\"shop\",\"name\":\"s\",\"count\":%d,"
 		    "\"data\":{\"x\":\"changed\"},"
 		    "\"metadata\":{\"labels\":{\"x\":\"changed\"}}}",
 		    N);
-	SAYS(60, rig_cache_says("v1 Secret metadata", "s1499", "changed"));
+	SAYS(SOON, rig_cache_says("v1 Secret metadata", "s1499", "changed"));
 	for (int i = N; i < 2 * N; i++)
 		rig_control("{\"op\":\"delete\",\"kind\":\"Secret\",\"namespace\":\"shop\",\"name\":\"s%d\"}",
 			    i);
-	SAYS(60, rig_logged("the outbox is full") > 0);
+	SAYS(SOON, rig_logged("the outbox is full") > 0);
 	rig.broker.hold = false;
 	fake_broker_restart(&rig.broker);
 	SAYS(120, fake_broker_count(&rig.broker, "secrets", "shop", last, NULL) >= 1);
@@ -57,9 +57,9 @@ static void a_full_outbox(void)
 	for (int i = 0; i < 2 * N; i++) {
 		char name[16];
 		snprintf(name, sizeof name, "s%d", i);
-		SAYS(60, fake_broker_count(&rig.broker, "secrets", "shop", name, NULL) >= 1);
+		SAYS(SOON, fake_broker_count(&rig.broker, "secrets", "shop", name, NULL) >= 1);
 	}
-	SAYS(60, rig.broker.sweeps > 0);
+	SAYS(SOON, rig.broker.sweeps > 0);
 }
 
 int main(void)

@@ -26,19 +26,19 @@ static void a_server_that_does_not_know_it(const char *how)
 	size_t lacks = rig_logged(LACKS), lists = rig_logged(LISTED);
 	streaming(how);
 	start();
-	SAYS(30, rig_logged(LISTED) > lists);
+	SAYS(SOON, rig_logged(LISTED) > lists);
 	CHECK(rig_logged(LACKS) == lacks + 1);
 	CHECK(rig_requests("ConfigMap", "stream", "watch", NULL) == 1);
 	CHECK(rig_requests("ConfigMap", "list", "limit", NULL) == 1);
-	SAYS(20, rig_watching("ConfigMap"));
+	SAYS(SOON, rig_watching("ConfigMap"));
 	/* Remembered: the next list of any kind is none. */
 	rig_requests_forget();
 	rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"error410\"}");
-	SAYS(20, rig_requests("ConfigMap", "list", "limit", NULL) == 1);
+	SAYS(SOON, rig_requests("ConfigMap", "list", "limit", NULL) == 1);
 	CHECK(rig_requests("ConfigMap", "stream", "watch", NULL) == 0);
-	SAYS(20, rig_watching("ConfigMap"));
+	SAYS(SOON, rig_watching("ConfigMap"));
 	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"%s\"}", how);
-	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", how, NULL) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", how, NULL) == 1);
 	rig_kill_watcher();
 }
 
@@ -60,13 +60,13 @@ static void a_list_without_its_end(const char *how)
 	rig_control("{\"op\":\"delete\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"%s\"}",
 		    gone);
 	start();
-	SAYS(30, rig_requests("ConfigMap", "stream", "watch", NULL) >= 2);
+	SAYS(SOON, rig_requests("ConfigMap", "stream", "watch", NULL) >= 2);
 	CHECK(deletes() == 0 && rig_logged(LISTED) == lists);
-	SAYS(20, fake_broker_state(&rig.broker, "maps", TOPIC, NULL) != WIRE_STATE_OK);
+	SAYS(SOON, fake_broker_state(&rig.broker, "maps", TOPIC, NULL) != WIRE_STATE_OK);
 	streaming("serve");
-	SAYS(30, fake_broker_count(&rig.broker, "maps", "shop", gone, &k) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", gone, &k) == 1);
 	CHECK(k.cause == WIRE_CAUSE_DELETED && k.priority == -100);
-	SAYS(20, fake_broker_state(&rig.broker, "maps", TOPIC, NULL) == WIRE_STATE_OK);
+	SAYS(SOON, fake_broker_state(&rig.broker, "maps", TOPIC, NULL) == WIRE_STATE_OK);
 	/* What the one before was not yet told to be stored may come again. */
 	CHECK(deletes() == 1 && rig_keys_of("maps") <= 2);
 	CHECK(rig_cache_says(MAPS, "n9", "n9"));
@@ -75,7 +75,7 @@ static void a_list_without_its_end(const char *how)
 	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"n9\",\"data\":{"
 		    "\"a\":\"%s\"}}",
 		    how);
-	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "n9", &k) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", "n9", &k) == 1);
 	CHECK(k.priority == 0 && rig_requests("ConfigMap", "watch", "watch", NULL) == 0);
 	rig_kill_watcher();
 }
@@ -86,7 +86,7 @@ static void a_list_that_never_ends(void)
 	size_t lists = rig_logged(LISTED), lacks = rig_logged(LACKS);
 	streaming("end");
 	start();
-	SAYS(60, rig_logged(LISTED) > lists);
+	SAYS(SOON, rig_logged(LISTED) > lists);
 	CHECK(rig_requests("ConfigMap", "stream", "watch", NULL) == 3);
 	CHECK(rig_requests("ConfigMap", "list", "limit", NULL) == 1 && rig_logged(LACKS) == lacks);
 	CHECK(rig_keys_of("maps") <= 1);
@@ -99,20 +99,20 @@ static void bookmarks_that_stay_away(void)
 	rig.idle_timeout = NULL;
 	streaming("serve");
 	start();
-	SAYS(20, rig_watching("ConfigMap"));
+	SAYS(SOON, rig_watching("ConfigMap"));
 	for (int i = 0; i < 3; i++) {
 		char name[16];
 		rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"bookmark\"}");
 		snprintf(name, sizeof name, "beat%d", i);
 		rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"%s\"}",
 			    name);
-		SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", name, NULL) == 1);
+		SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", name, NULL) == 1);
 	}
 	size_t lost = rig_logged("watch lost");
 	rig_requests_forget();
-	SAYS(60, rig_logged("watch lost") == lost + 1);
+	SAYS(SOON, rig_logged("watch lost") == lost + 1);
 	CHECK(rig_logged("nothing came for 10000 ms") == 1);
-	SAYS(20, rig_requests("ConfigMap", "watch", "watch", NULL) == 1);
+	SAYS(SOON, rig_requests("ConfigMap", "watch", "watch", NULL) == 1);
 	CHECK(rig_lists("ConfigMap") == 0);
 	rig_kill_watcher();
 }
@@ -122,8 +122,8 @@ static void seen_by(const char *how)
 	_cleanup_(free_ptr) char *text = xasprintf("by=%s", how);
 	size_t lists = rig_logged(text);
 	start();
-	SAYS(30, rig_logged(text) == lists + 1);
-	SAYS(20, rig_watching("ConfigMap"));
+	SAYS(SOON, rig_logged(text) == lists + 1);
+	SAYS(SOON, rig_watching("ConfigMap"));
 }
 
 static bool asked_for(const char *member, int64_t version)
@@ -141,10 +141,10 @@ static void a_server_whose_cache_is_behind(bool admitted)
 {
 	size_t older = rig_logged("and not older than");
 	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"last\"}");
-	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "last", NULL) >= 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", "last", NULL) >= 1);
 	fake_broker_forget(&rig.broker);
 	rig_control("{\"op\":\"delete\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"last\"}");
-	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "last", NULL) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", "last", NULL) == 1);
 	rig_kill_watcher();
 	rig_control("{\"op\":\"lag\",\"behind\":1,\"admitted\":%s}", admitted ? "true" : "false");
 	seen_by("pages");
@@ -152,7 +152,7 @@ static void a_server_whose_cache_is_behind(bool admitted)
 	CHECK(rig_logged("and not older than") == older + !admitted);
 	CHECK(!admitted || rig_keys_of("maps") <= 1); /* the delete, as above */
 	CHECK(rig_cache_lacks(MAPS, "last"));
-	SAYS(30, fake_broker_state(&rig.broker, "maps", TOPIC, NULL) == WIRE_STATE_OK);
+	SAYS(SOON, fake_broker_state(&rig.broker, "maps", TOPIC, NULL) == WIRE_STATE_OK);
 	rig_kill_watcher();
 	rig_control("{\"op\":\"lag\",\"behind\":0}");
 }
@@ -162,15 +162,15 @@ static void lists_that_are_not_older_than_what_was_seen(void)
 	struct broker_key k = {0};
 	streaming("refuse");
 	start();
-	SAYS(20, rig_watching("ConfigMap"));
+	SAYS(SOON, rig_watching("ConfigMap"));
 	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"seen\"}");
 	int64_t version = rig_version_now();
-	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "seen", NULL) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", "seen", NULL) == 1);
 	rig_kill_watcher();
 	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"missed\"}");
 	seen_by("seen");
 	CHECK(asked_for("resourceVersion", version));
-	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "missed", &k) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", "missed", &k) == 1);
 	CHECK(k.priority == -100 && rig_keys_of("maps") <= 2); /* as above */
 	a_server_whose_cache_is_behind(true);
 	/* No watch has told a version since, and the list's may be one that the server's cache does not get to. */
@@ -180,7 +180,7 @@ static void lists_that_are_not_older_than_what_was_seen(void)
 	seen_by("pages");
 	rig_control(
 	    "{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"m\",\"count\":10000}");
-	SAYS(60, fake_broker_count(&rig.broker, "maps", "shop", "m9999", NULL) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", "m9999", NULL) == 1);
 	rig_kill_watcher();
 	seen_by("pages");
 	rig_kill_watcher();

@@ -52,28 +52,28 @@ static void settle(void)
 	char name[32];
 	snprintf(name, sizeof name, "mark%d", n++);
 	put("Secret", name, "\"metadata\":{\"labels\":{\"site\":\"marked\"}}");
-	SAYS(20, came("label", "marked") > 0);
+	SAYS(SOON, came("label", "marked") > 0);
 }
 
 static void old_and_new(const struct row *r)
 {
 	fake_broker_forget(&rig.broker);
 	put("Secret", r->controller, r->one);
-	SAYS(20, came(r->controller, "a") == 1);
+	SAYS(SOON, came(r->controller, "a") == 1);
 	CHECK(!came(r->controller, "b"));
 	fake_broker_forget(&rig.broker);
 	put("Secret", r->controller, r->two);
-	SAYS(20, came(r->controller, "a") == 1 && came(r->controller, "b") == 1);
+	SAYS(SOON, came(r->controller, "a") == 1 && came(r->controller, "b") == 1);
 	fake_broker_forget(&rig.broker);
 	put("Secret", r->controller, "\"data\":{\"names\":\"nobody\"}");
-	SAYS(20, came(r->controller, "b") == 1);
+	SAYS(SOON, came(r->controller, "b") == 1);
 	settle();
 	CHECK(!came(r->controller, "a"));
 	put("Secret", r->controller, r->two);
-	SAYS(20, came(r->controller, "b") == 2);
+	SAYS(SOON, came(r->controller, "b") == 2);
 	fake_broker_forget(&rig.broker);
 	delete ("Secret", r->controller);
-	SAYS(20, came(r->controller, "b") > 0);
+	SAYS(SOON, came(r->controller, "b") > 0);
 	settle();
 	CHECK(!came(r->controller, "a"));
 }
@@ -84,16 +84,16 @@ static void index_map(void)
 	put("ConfigMap", "web", "\"data\":{\"secret\":\"tls\"}");
 	put("ConfigMap", "other", "\"data\":{\"secret\":\"shop/tls\"}");
 	put("ConfigMap", "none", "");
-	SAYS(20, came("index", "web") && came("index", "other") && came("index", "none"));
+	SAYS(SOON, came("index", "web") && came("index", "other") && came("index", "none"));
 	put("Secret", "tls", "");
-	SAYS(20, mapped("index", "web") == 1 && mapped("index", "other") == 1);
+	SAYS(SOON, mapped("index", "web") == 1 && mapped("index", "other") == 1);
 	put("Secret", "tls", "\"data\":{\"x\":\"1\"}");
-	SAYS(20, mapped("index", "web") == 2 && mapped("index", "other") == 2);
+	SAYS(SOON, mapped("index", "web") == 2 && mapped("index", "other") == 2);
 	fake_broker_forget(&rig.broker);
 	put("ConfigMap", "other", "\"data\":{}"); /* it names no Secret any more */
-	SAYS(20, came("index", "other") == 1);
+	SAYS(SOON, came("index", "other") == 1);
 	delete ("Secret", "tls");
-	SAYS(20, mapped("index", "web") > 0);
+	SAYS(SOON, mapped("index", "web") > 0);
 	settle();
 	CHECK(!mapped("index", "other") && !mapped("index", "none"));
 }
@@ -102,13 +102,13 @@ static void all_map(void)
 {
 	fake_broker_forget(&rig.broker);
 	put("Secret", "all", "");
-	SAYS(20, mapped("all", "web") && mapped("all", "other") && mapped("all", "none"));
+	SAYS(SOON, mapped("all", "web") && mapped("all", "other") && mapped("all", "none"));
 	fake_broker_forget(&rig.broker);
 	put("Secret", "all", "\"data\":{\"x\":\"1\"}");
-	SAYS(20, mapped("all", "web") && mapped("all", "other") && mapped("all", "none"));
+	SAYS(SOON, mapped("all", "web") && mapped("all", "other") && mapped("all", "none"));
 	fake_broker_forget(&rig.broker);
 	delete ("Secret", "all");
-	SAYS(20, mapped("all", "web") && mapped("all", "other") && mapped("all", "none"));
+	SAYS(SOON, mapped("all", "web") && mapped("all", "other") && mapped("all", "none"));
 }
 
 /* What a predicate filters is the key, by old and new object; a delete shows it the last one. */
@@ -116,16 +116,16 @@ static void predicates(void)
 {
 	fake_broker_forget(&rig.broker);
 	put("ConfigMap", "p", "\"metadata\":{\"labels\":{\"tier\":\"web\"}},\"data\":{\"n\":\"1\"}");
-	SAYS(20, came("selected", "p") == 1 && came("changed", "p") == 1 && came("negated", "p") == 0);
+	SAYS(SOON, came("selected", "p") == 1 && came("changed", "p") == 1 && came("negated", "p") == 0);
 	put("ConfigMap", "p",
 	    "\"metadata\":{\"labels\":{\"tier\":\"web\"}},\"data\":{\"n\":\"1\",\"m\":\"1\"}");
-	SAYS(20, came("selected", "p") == 2);
+	SAYS(SOON, came("selected", "p") == 2);
 	CHECK(came("changed", "p") == 1); /* data.n is as it was */
 	put("ConfigMap", "p", "\"metadata\":{\"labels\":{\"tier\":\"db\"}},\"data\":{\"n\":\"2\"}");
-	SAYS(20, came("changed", "p") == 2 && came("negated", "p") == 1);
+	SAYS(SOON, came("changed", "p") == 2 && came("negated", "p") == 1);
 	CHECK(came("selected", "p") == 2);
 	delete ("ConfigMap", "p");
-	SAYS(20, came("changed", "p") > 2 && came("negated", "p") > 1);
+	SAYS(SOON, came("changed", "p") > 2 && came("negated", "p") > 1);
 	settle();
 	CHECK(came("selected", "p") == 2); /* its last state is not selected */
 }
@@ -153,7 +153,7 @@ int main(void)
 	rig_controller("changed", "  for: {apiVersion: v1, kind: ConfigMap, predicates: [{Field: {path: "
 				  "data.n, changed: true}}]}\n");
 	rig_start_watcher();
-	SAYS(30, rig_watching("Secret") && rig_watching("ConfigMap") && rig.broker.sweeps >= 8);
+	SAYS(SOON, rig_watching("Secret") && rig_watching("ConfigMap") && rig.broker.sweeps >= 8);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		old_and_new(&rows[i]);
 	index_map();

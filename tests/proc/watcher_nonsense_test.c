@@ -96,15 +96,15 @@ static void one(const struct nonsense *n, size_t number)
 {
 	_cleanup_(free_ptr) char *mark = xasprintf("mark-%zu", number);
 	fprintf(stderr, "%s\n", n->what);
-	SAYS(60, rig_watching("ConfigMap"));
+	SAYS(SOON, rig_watching("ConfigMap"));
 	fake_broker_forget(&rig.broker);
 	rig_requests_forget();
 	size_t told = n->told ? rig_logged(n->told) : 0, wrong = rig_logged("watch has a problem");
 	send_raw(n);
 	if (n->told)
-		SAYS(60, rig_logged(n->told) > told);
+		SAYS(SOON, rig_logged(n->told) > told);
 	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"%s\"}", mark);
-	SAYS(60, fake_broker_count(&rig.broker, "maps", "shop", mark, NULL) >= 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", mark, NULL) >= 1);
 	size_t lists = rig_requests("ConfigMap", "list", "limit", NULL);
 	CHECK_MSG(n->told ? lists >= 1 : !lists, "%s: %zu lists", n->what, lists);
 	CHECK_MSG(n->told || rig_logged("watch has a problem") == wrong, "%s: it is a problem", n->what);
@@ -114,11 +114,11 @@ static void one(const struct nonsense *n, size_t number)
 	CHECK(rig_heals("ConfigMap", "maps", TOPIC));
 	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"%s\"}",
 		    last_name(number));
-	SAYS(60, fake_broker_count(&rig.broker, "maps", "shop", last_name(number), NULL) >= 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", last_name(number), NULL) >= 1);
 	if (!n->told) /* a list finds that no such thing is there */
 		rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"error410\"}");
 	if (!n->told)
-		SAYS(60, rig_cache_lacks(MAPS, "odd"));
+		SAYS(SOON, rig_cache_lacks(MAPS, "odd"));
 }
 
 /* Each new watch brings a bookmark, and then nonsense that is never the same twice over. It is told once, and each list waits longer
@@ -141,7 +141,7 @@ static void again_and_again(void)
 	CHECK_MSG(rig_logged("watch healed") == healed, "a list heals nothing");
 	CHECK(fake_broker_state(&rig.broker, "maps", TOPIC, NULL) == WIRE_STATE_FAILED);
 	rig_control("{\"op\":\"greet\",\"kind\":\"ConfigMap\",\"text\":\"\"}");
-	SAYS(60, rig_watching("ConfigMap"));
+	SAYS(SOON, rig_watching("ConfigMap"));
 	CHECK(rig_heals("ConfigMap", "maps", TOPIC));
 	CHECK(rig_logged("watch healed") == healed + 1);
 }
@@ -149,10 +149,10 @@ static void again_and_again(void)
 /* A connection that brings white space alone is as dead as a silent one. */
 static void white_space_is_silence(void)
 {
-	SAYS(60, rig_watching("ConfigMap"));
+	SAYS(SOON, rig_watching("ConfigMap"));
 	rig_requests_forget();
 	rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"drip\"}");
-	SAYS(60, rig_requests("ConfigMap", "watch", "resourceVersion", NULL) >= 1);
+	SAYS(SOON, rig_requests("ConfigMap", "watch", "resourceVersion", NULL) >= 1);
 	CHECK(rig_logged("nothing came for") >= 1);
 }
 
@@ -162,7 +162,7 @@ int main(void)
 	rig_controller("maps", "  for: {apiVersion: v1, kind: ConfigMap}\n");
 	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"stays\"}");
 	rig_start_watcher();
-	SAYS(60, fake_broker_count(&rig.broker, "maps", "shop", "stays", NULL) >= 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", "stays", NULL) >= 1);
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
 		one(&all[i], i);
 	again_and_again();

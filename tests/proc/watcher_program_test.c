@@ -76,10 +76,10 @@ static void restart_watcher(void)
 {
 	size_t ready = rig_logged("ready tables=");
 	rig_kill_watcher();
-	SAYS(20, !rig.broker.pipe);
+	SAYS(SOON, !rig.broker.pipe);
 	fake_broker_forget(&rig.broker);
 	rig_start_watcher();
-	SAYS(30, rig_logged("ready tables=") > ready);
+	SAYS(SOON, rig_logged("ready tables=") > ready);
 }
 
 /* ---- the parts ---- */
@@ -92,25 +92,25 @@ static void restart_watcher(void)
 static void maps_old_and_new(void)
 {
 	put("Secret", "s", "\"sites\":\"a,b\"");
-	SAYS(20, came("maps", "a", 0) && came("maps", "b", 0));
+	SAYS(SOON, came("maps", "a", 0) && came("maps", "b", 0));
 	fake_broker_forget(&rig.broker);
 	put("Secret", "s", "\"sites\":\"b,c\"");
-	SAYS(20, came("maps", "a", 0) && came("maps", "b", 0) && came("maps", "c", 0));
+	SAYS(SOON, came("maps", "a", 0) && came("maps", "b", 0) && came("maps", "c", 0));
 	CHECK(came("maps", "b", 0) == 1); /* a set */
 	fake_broker_forget(&rig.broker);
 	rig_control("{\"op\":\"delete\",\"kind\":\"Secret\",\"namespace\":\"shop\",\"name\":\"s\"}");
-	SAYS(20, came("maps", "b", 0) && came("maps", "c", 0) && !came("maps", "a", 0));
+	SAYS(SOON, came("maps", "b", 0) && came("maps", "c", 0) && !came("maps", "a", 0));
 	fake_broker_forget(&rig.broker);
 	/* A delete that is a change, too, concerns what was to be seen before. */
 	put("Secret", "moved", "\"sites\":\"here\"");
-	SAYS(20, came("maps", "here", 0) == 1);
+	SAYS(SOON, came("maps", "here", 0) == 1);
 	fake_broker_forget(&rig.broker);
 	rig_control(
 	    "{\"op\":\"delete\",\"kind\":\"Secret\",\"namespace\":\"shop\",\"name\":\"moved\",\"data\":{"
 	    "\"sites\":\"there\"}}");
-	SAYS(20, came("maps", "here", 0) == 1);
+	SAYS(SOON, came("maps", "here", 0) == 1);
 	put("Secret", "after", "\"sites\":\"after\"");
-	SAYS(20, came("maps", "after", 0) == 1);
+	SAYS(SOON, came("maps", "after", 0) == 1);
 	CHECK(came("maps", "here", 0) == 1 && !came("maps", "there", 0));
 	CHECK(rig_logged("deleted: s") == 1 && rig_logged("deleted: moved") == 1);
 	fake_broker_forget(&rig.broker);
@@ -119,7 +119,7 @@ static void maps_old_and_new(void)
 	rig_control("{\"op\":\"put\",\"kind\":\"Secret\",\"namespace\":\"shop\",\"name\":\"u\",\"uid\":"
 		    "\"another\",\"data\":{"
 		    "\"sites\":\"new\"}}");
-	SAYS(20, came("maps", "old", 0) == 2 && came("maps", "new", 0) == 1);
+	SAYS(SOON, came("maps", "old", 0) == 2 && came("maps", "new", 0) == 1);
 	fake_broker_forget(&rig.broker);
 }
 
@@ -132,13 +132,13 @@ static void fails_then_succeeds(const char *mode, const char *message)
 	snprintf(data, sizeof data, "\"sites\":\"%s\"", site);
 	mode_is("map", mode);
 	put("Secret", "f", data);
-	SAYS(20, cached("Secret", "f", site));
-	SAYS(20, rig_logged(message) > told);
-	SAYS(20, program_state("mapTo.program", WIRE_STATE_FAILED));
+	SAYS(SOON, cached("Secret", "f", site));
+	SAYS(SOON, rig_logged(message) > told);
+	SAYS(SOON, program_state("mapTo.program", WIRE_STATE_FAILED));
 	CHECK(!came("maps", site, 0));
 	mode_is("map", "");
-	SAYS(30, came("maps", site, 0) == 1);
-	SAYS(20, program_state("mapTo.program", WIRE_STATE_OK));
+	SAYS(SOON, came("maps", site, 0) == 1);
+	SAYS(SOON, program_state("mapTo.program", WIRE_STATE_OK));
 	fake_broker_forget(&rig.broker);
 }
 
@@ -148,13 +148,13 @@ static void hangs_alone(void)
 	rig_control("{\"op\":\"put\",\"kind\":\"Secret\",\"namespace\":\"shop\",\"name\":\"h\",\"metadata\":{"
 		    "\"annotations\":{"
 		    "\"site\":\"seen\"}},\"data\":{\"sites\":\"late\"}}");
-	SAYS(20, running("sleep", "98765") > 0);
+	SAYS(SOON, running("sleep", "98765") > 0);
 	/* The other controller has its key of the same watch, although the first one's program stands still. */
-	SAYS(20, came("index", "seen", 0) == 1);
+	SAYS(SOON, came("index", "seen", 0) == 1);
 	CHECK(!came("maps", "late", 0));
-	SAYS(20, rig_logged("it did not answer within its timeout") > 0);
+	SAYS(SOON, rig_logged("it did not answer within its timeout") > 0);
 	mode_is("map", "");
-	SAYS(20, came("maps", "late", 0) == 1);
+	SAYS(SOON, came("maps", "late", 0) == 1);
 	CHECK(running("sleep", "98765") == 0); /* killed with what it had started */
 	fake_broker_forget(&rig.broker);
 }
@@ -170,10 +170,10 @@ static void one_that_always_fails(void)
 		snprintf(data, sizeof data, "\"sites\":\"%s\"", name);
 		put("Secret", name, data);
 	}
-	SAYS(30, came("maps", "good0", 0) && came("maps", "good9", 0));
+	SAYS(SOON, came("maps", "good0", 0) && came("maps", "good9", 0));
 	CHECK(!came("maps", "never", 0));
 	mode_is("map", "");
-	SAYS(30, came("maps", "never", 0) == 1);
+	SAYS(SOON, came("maps", "never", 0) == 1);
 	fake_broker_forget(&rig.broker);
 }
 
@@ -182,10 +182,10 @@ static void very_many(void)
 	size_t complete = rig_logged("sweep complete controller=maps");
 	mode_is("map", "many");
 	put("Secret", "many", "");
-	SAYS(30, came("maps", "m0", -100) && came("maps", "m9", -100));
-	SAYS(20, rig_logged("an event concerns very many keys: all of the controller are enqueued") == 1);
+	SAYS(SOON, came("maps", "m0", -100) && came("maps", "m9", -100));
+	SAYS(SOON, rig_logged("an event concerns very many keys: all of the controller are enqueued") == 1);
 	mode_is("map", "");
-	SAYS(30, rig_logged("sweep complete controller=maps") > complete);
+	SAYS(SOON, rig_logged("sweep complete controller=maps") > complete);
 	fake_broker_forget(&rig.broker);
 }
 
@@ -193,23 +193,23 @@ static void killed_before_the_answer(void)
 {
 	mode_is("map", "hang");
 	rig_control("{\"op\":\"delete\",\"kind\":\"Secret\",\"namespace\":\"shop\",\"name\":\"good0\"}");
-	SAYS(20, rig_cache_lacks("v1 Secret", "good0") && running("sleep", "98765") > 0);
+	SAYS(SOON, rig_cache_lacks("v1 Secret", "good0") && running("sleep", "98765") > 0);
 	size_t complete = rig_logged("sweep complete controller=maps");
 	restart_watcher();
 	mode_is("map", "");
 	/* Which keys the deleted one had nobody can say any more: all of the `for` kind come. */
-	SAYS(30, came("maps", "m0", -100) && came("maps", "m9", -100));
-	SAYS(20, running("sleep", "98765") == 0);
-	SAYS(30, rig_logged("sweep complete controller=maps") > complete);
+	SAYS(SOON, came("maps", "m0", -100) && came("maps", "m9", -100));
+	SAYS(SOON, running("sleep", "98765") == 0);
+	SAYS(SOON, rig_logged("sweep complete controller=maps") > complete);
 	fake_broker_forget(&rig.broker);
 	/* And once they have, a start enqueues nothing. */
 	put("Secret", "good1", "\"sites\":\"mapped\"");
-	SAYS(20, came("maps", "mapped", 0) == 1);
+	SAYS(SOON, came("maps", "mapped", 0) == 1);
 	put("ConfigMap", "settled", ""); /* in a later round of its loop */
-	SAYS(20, came("maps", "settled", 0) == 1);
+	SAYS(SOON, came("maps", "settled", 0) == 1);
 	restart_watcher();
 	put("Secret", "good1", "\"sites\":\"again\"");
-	SAYS(20, came("maps", "again", 0) == 1);
+	SAYS(SOON, came("maps", "again", 0) == 1);
 	CHECK(!came("maps", "m0", -100));
 	fake_broker_forget(&rig.broker);
 }
@@ -219,17 +219,17 @@ static void everything_is_wanted_meanwhile(void)
 {
 	mode_is("map", "hang");
 	put("Secret", "h", "\"sites\":\"swept\"");
-	SAYS(20, running("sleep", "98765") > 0);
+	SAYS(SOON, running("sleep", "98765") > 0);
 	for (int i = 0; i < 2; i++) {
 		rig.broker.want_all = true;
 		fake_broker_forget(&rig.broker);
 		fake_broker_restart(&rig.broker);
-		SAYS(30, came("maps", "m0", -100) && came("maps", "m9", -100) && came("asks", "m0", -100));
+		SAYS(SOON, came("maps", "m0", -100) && came("maps", "m9", -100) && came("asks", "m0", -100));
 	}
 	CHECK(!came("maps", "swept", 0) && !came("maps", "swept", -100));
 	size_t complete = rig_logged("sweep complete controller=maps");
 	mode_is("map", "");
-	SAYS(60, came("maps", "swept", 0) && rig_logged("sweep complete controller=maps") > complete);
+	SAYS(SOON, came("maps", "swept", 0) && rig_logged("sweep complete controller=maps") > complete);
 	fake_broker_forget(&rig.broker);
 }
 
@@ -239,19 +239,19 @@ static void full_queue(void)
 	mode_is("map", "hang");
 	rig_control("{\"op\":\"put\",\"kind\":\"Secret\",\"namespace\":\"shop\",\"name\":\"big\",\"count\":"
 		    "100,\"noise\":200000}");
-	SAYS(60, cached("Secret", "big99", "noise"));
-	SAYS(30, rig_logged("a program's queue is full") == 1);
-	SAYS(30, came("maps", "m0", -100) && came("maps", "m9", -100) && rig.broker.sweeps > sweeps);
+	SAYS(SOON, cached("Secret", "big99", "noise"));
+	SAYS(SOON, rig_logged("a program's queue is full") == 1);
+	SAYS(SOON, came("maps", "m0", -100) && came("maps", "m9", -100) && rig.broker.sweeps > sweeps);
 	CHECK(rig_logged("a program's queue is full") == 1);
 	fake_broker_forget(&rig.broker);
 	rig_control("{\"op\":\"put\",\"kind\":\"Secret\",\"namespace\":\"shop\",\"name\":\"small\","
 		    "\"metadata\":{\"annotations\":{"
 		    "\"site\":\"seen\"}}}");
-	SAYS(20, came("index", "seen", 0) == 1);
+	SAYS(SOON, came("index", "seen", 0) == 1);
 	mode_is("map", "");
 	rig_control("{\"op\":\"put\",\"kind\":\"Secret\",\"namespace\":\"shop\",\"name\":\"end\",\"data\":{"
 		    "\"sites\":\"end\"}}");
-	SAYS(60, came("maps", "end", 0) == 1 || came("maps", "m0", -100) > 1);
+	SAYS(SOON, came("maps", "end", 0) == 1 || came("maps", "m0", -100) > 1);
 	fake_broker_forget(&rig.broker);
 }
 
@@ -259,17 +259,17 @@ static void reloaded(void)
 {
 	rig_controller("maps", MAP("other", ""));
 	kill(rig.watcher, SIGHUP);
-	SAYS(30, rig_logged("here is other") == 1);
-	SAYS(30, running("python3", "./asked.py") == 2); /* other and the predicate's */
+	SAYS(SOON, rig_logged("here is other") == 1);
+	SAYS(SOON, running("python3", "./asked.py") == 2); /* other and the predicate's */
 	put("Secret", "s", "\"sites\":\"reloaded\"");
-	SAYS(20, came("maps", "reloaded", 0) == 1);
+	SAYS(SOON, came("maps", "reloaded", 0) == 1);
 	/* The same file: the program begins anew, and what it was asked is asked again. */
 	mode_is("other", "hang");
 	put("Secret", "s", "\"sites\":\"held-up\"");
-	SAYS(20, running("sleep", "98765") > 0);
+	SAYS(SOON, running("sleep", "98765") > 0);
 	mode_is("other", "");
 	kill(rig.watcher, SIGHUP);
-	SAYS(20, came("maps", "held-up", 0) == 1);
+	SAYS(SOON, came("maps", "held-up", 0) == 1);
 	fake_broker_forget(&rig.broker);
 }
 
@@ -278,30 +278,30 @@ static void reloaded(void)
 static void predicate(void)
 {
 	put("ConfigMap", "p", "\"pass\":\"yes\"");
-	SAYS(20, came("asks", "p", 0) == 1);
+	SAYS(SOON, came("asks", "p", 0) == 1);
 	fake_broker_forget(&rig.broker);
 	put("ConfigMap", "p", "\"pass\":\"no\"");
 	put("ConfigMap", "q", "");
-	SAYS(20, came("asks", "q", 0) == 1);
+	SAYS(SOON, came("asks", "q", 0) == 1);
 	CHECK(came("asks", "p", 0) == 0 && came("maps", "p", 0) == 1);
 	/* Where it fails, the event passes. */
 	mode_is("pass", "crash");
 	put("ConfigMap", "p", "\"pass\":\"no\",\"a\":\"1\"");
-	SAYS(20, came("asks", "p", 0) == 1 && program_state("predicates program 1", WIRE_STATE_DEGRADED));
+	SAYS(SOON, came("asks", "p", 0) == 1 && program_state("predicates program 1", WIRE_STATE_DEGRADED));
 	mode_is("pass", "hang");
 	fake_broker_forget(&rig.broker);
-	SAYS(20, program_state("predicates program 1", WIRE_STATE_OK));
+	SAYS(SOON, program_state("predicates program 1", WIRE_STATE_OK));
 	put("ConfigMap", "p", "\"pass\":\"no\",\"a\":\"2\"");
-	SAYS(20, came("asks", "p", 0) == 1 && program_state("predicates program 1", WIRE_STATE_DEGRADED));
-	SAYS(20, program_state("predicates program 1", WIRE_STATE_OK));
+	SAYS(SOON, came("asks", "p", 0) == 1 && program_state("predicates program 1", WIRE_STATE_DEGRADED));
+	SAYS(SOON, program_state("predicates program 1", WIRE_STATE_OK));
 	/* A watcher that dies before the answer leaves the key of what is gone in the outbox. */
 	fake_broker_forget(&rig.broker);
 	rig_control("{\"op\":\"delete\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"q\"}");
-	SAYS(20,
+	SAYS(SOON,
 	     rig_cache_lacks("v1 ConfigMap", "q") && came("maps", "q", 0) && running("sleep", "98765") > 0);
 	CHECK(!came("asks", "q", 0));
 	restart_watcher();
-	SAYS(30, came("asks", "q", 0) > 0);
+	SAYS(SOON, came("asks", "q", 0) > 0);
 	mode_is("pass", "");
 	fake_broker_forget(&rig.broker);
 }
@@ -317,7 +317,7 @@ static void many_at_a_start(void)
 	rig_controller("start", MAP("start", ""));
 	int64_t begin = clock_boottime_ns();
 	kill(rig.watcher, SIGHUP);
-	SAYS(60, rig_logged("sweep complete controller=start") > 0);
+	SAYS(SOON, rig_logged("sweep complete controller=start") > 0);
 	CHECK(came("start", "x", -100) && came("start", "y", -100) && came("start", "m0", -100));
 	printf("first list: %d objects within %lld ms\n", MANY,
 	       (long long)((clock_boottime_ns() - begin) / NS_PER_MS));
@@ -345,10 +345,10 @@ int main(void)
 	put("Secret", "first", "\"sites\":\"nowhere,hidden\"");
 	rig_start_watcher();
 	/* The first list: a map's keys, objects or not; a predicate's. */
-	SAYS(30,
+	SAYS(SOON,
 	     came("maps", "nowhere", -100) == 1 && came("maps", "m9", -100) && came("maps", "hidden", -100));
-	SAYS(30, came("asks", "m0", -100) && came("asks", "m9", -100));
-	SAYS(30, rig_watching("Secret") && rig_watching("ConfigMap") && rig.broker.sweeps >= 3);
+	SAYS(SOON, came("asks", "m0", -100) && came("asks", "m9", -100));
+	SAYS(SOON, rig_watching("Secret") && rig_watching("ConfigMap") && rig.broker.sweeps >= 3);
 	CHECK(!came("asks", "hidden", -100));
 	fake_broker_forget(&rig.broker);
 	maps_old_and_new();

@@ -18,7 +18,7 @@ static void put(const char *kind, const char *namespace, const char *name)
 
 static void await(struct wire_place place)
 {
-	SAYS(20, rig.broker.progress != NULL);
+	SAYS(SOON, rig.broker.progress != NULL);
 	CHECK(fake_broker_await(&rig.broker, &place, 1));
 }
 
@@ -45,28 +45,28 @@ static void keys_name_their_event(void)
 	put("ConfigMap", "shop", "listed");
 	rig.broker.want_all = true;
 	rig_start_watcher();
-	SAYS(30, fake_broker_count(&rig.broker, "maps", "shop", "listed", &k) > 0);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", "listed", &k) > 0);
 	CHECK(k.event.resource_version == 0);
-	SAYS(20, rig_watching("ConfigMap") && rig_watching("Website"));
+	SAYS(SOON, rig_watching("ConfigMap") && rig_watching("Website"));
 	put("ConfigMap", "shop", "a");
 	uint64_t version = (uint64_t)rig_version_now();
-	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "a", NULL) &&
-		     fake_broker_count(&rig.broker, "two", "shop", "a", NULL));
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", "a", NULL) &&
+		       fake_broker_count(&rig.broker, "two", "shop", "a", NULL));
 	struct wire_place all = place_of("maps", "shop", "a"), two = place_of("two", "shop", "a");
 	CHECK(all.resource_version == version && all.stream == 0);
 	CHECK(two.resource_version == version && two.stream == 1 && two.table != all.table);
 	rig_control("{\"op\":\"delete\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"a\"}");
 	version = (uint64_t)rig_version_now();
-	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "a", &k) == 2);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", "a", &k) == 2);
 	CHECK(k.cause == WIRE_CAUSE_DELETED && k.event.resource_version == version);
 }
 
 static void nothing_is_said_while_nobody_waits(void)
 {
-	SAYS(20, rig.broker.progress != NULL);
+	SAYS(SOON, rig.broker.progress != NULL);
 	CHECK(rig.broker.progresses == 1 && rig.broker.n_passed == 0);
 	put("ConfigMap", "shop", "b");
-	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "b", NULL));
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", "b", NULL));
 	CHECK(rig.broker.progresses == 1);
 }
 
@@ -74,8 +74,8 @@ static void what_is_passed_already_is_told_at_once(void)
 {
 	struct wire_place b = place_of("maps", "shop", "b");
 	await(b);
-	SAYS(20, has_passed(b));
-	SAYS(20, rig.broker.progress != NULL);
+	SAYS(SOON, has_passed(b));
+	SAYS(SOON, rig.broker.progress != NULL);
 }
 
 static void what_is_to_come_is_told_when_it_came(void)
@@ -84,10 +84,10 @@ static void what_is_to_come_is_told_when_it_came(void)
 	next.resource_version = (uint64_t)rig_version_now() + 1;
 	unsigned before = rig.broker.progresses;
 	await(next);
-	SAYS(20, rig.broker.progresses > before); /* how far it is now */
+	SAYS(SOON, rig.broker.progresses > before); /* how far it is now */
 	CHECK(!has_passed(next));
 	put("ConfigMap", "shop", "c");
-	SAYS(20, has_passed(next));
+	SAYS(SOON, has_passed(next));
 	CHECK(fake_broker_count(&rig.broker, "maps", "shop", "c", NULL) == 1);
 	CHECK(came_before("maps", "c"));
 	CHECK(rig_cache_says("v1 ConfigMap", "c", "name"));
@@ -101,7 +101,7 @@ static void a_bookmark_is_progress(void)
 	next.resource_version = (uint64_t)rig_version_now();
 	await(next);
 	rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"bookmark\"}");
-	SAYS(20, has_passed(next));
+	SAYS(SOON, has_passed(next));
 }
 
 static void a_list_is_progress(void)
@@ -112,8 +112,8 @@ static void a_list_is_progress(void)
 	next.resource_version = (uint64_t)rig_version_now();
 	await(next);
 	rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"end\"}");
-	SAYS(40, has_passed(next));
-	SAYS(20, rig_watching("ConfigMap"));
+	SAYS(SOON, has_passed(next));
+	SAYS(SOON, rig_watching("ConfigMap"));
 }
 
 static void a_stream_that_is_not_there_is_said_so(void)
@@ -122,9 +122,9 @@ static void a_stream_that_is_not_there_is_said_so(void)
 			  second = place_of("maps", "shop", "c");
 	second.stream = 1;
 	await(none);
-	SAYS(20, fake_broker_passed(&rig.broker, 511, 0) == UINT64_MAX);
+	SAYS(SOON, fake_broker_passed(&rig.broker, 511, 0) == UINT64_MAX);
 	await(second);
-	SAYS(20, fake_broker_passed(&rig.broker, second.table, 1) == UINT64_MAX);
+	SAYS(SOON, fake_broker_passed(&rig.broker, second.table, 1) == UINT64_MAX);
 }
 
 /* While keys of the stream are in the outbox it is not said to have passed them; another controller's stream is not kept waiting. */
@@ -132,7 +132,7 @@ static void keys_come_first(void)
 {
 	struct wire_place next = place_of("maps", "shop", "c");
 	put("Website", "shop", "site");
-	SAYS(20, fake_broker_count(&rig.broker, "sites", "shop", "site", NULL) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "sites", "shop", "site", NULL) == 1);
 	struct wire_place site = place_of("sites", "shop", "site");
 	/* Four messages on their way is what the watcher allows itself. */
 	rig.broker.hold = true;
@@ -141,24 +141,24 @@ static void keys_come_first(void)
 		char name[16];
 		snprintf(name, sizeof(name), "held%d", i);
 		put("ConfigMap", "shop", name);
-		SAYS(20, rig_cache_says("v1 ConfigMap", name, "name"));
+		SAYS(SOON, rig_cache_says("v1 ConfigMap", name, "name"));
 	}
 	next.resource_version = (uint64_t)rig_version_now();
 	site.resource_version = next.resource_version;
-	SAYS(20, rig.broker.progress != NULL);
+	SAYS(SOON, rig.broker.progress != NULL);
 	CHECK(rig.broker.progresses == told);
 	CHECK(fake_broker_await(&rig.broker, (const struct wire_place[]){next, site}, 2));
 	rig_control("{\"op\":\"watches\",\"kind\":\"Website\",\"how\":\"bookmark\"}");
-	SAYS(20, has_passed(site));
+	SAYS(SOON, has_passed(site));
 	CHECK(!has_passed(next));
 	/* What was on its way is lost, and sent again; who waits must say so again. */
 	rig.broker.hold = false;
 	fake_broker_restart(&rig.broker);
 	rig.broker.n_passed = 0;
-	SAYS(30, fake_broker_count(&rig.broker, "maps", "shop", "held7", NULL) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", "held7", NULL) == 1);
 	CHECK(!has_passed(next));
 	await(next);
-	SAYS(20, has_passed(next));
+	SAYS(SOON, has_passed(next));
 	for (int i = 0; i < 8; i++) {
 		char name[16];
 		snprintf(name, sizeof(name), "held%d", i);

@@ -37,12 +37,12 @@ static void all_come_again_and_again(void)
 	/* The predicates of updates do not count; those of creates do, so "c" never comes. */
 	for (int round = 1; round <= 3; round++)
 		for (size_t i = 0; i < 2; i++)
-			SAYS(60, resyncs("often", names[i]) >= (size_t)round);
+			SAYS(SOON, resyncs("often", names[i]) >= (size_t)round);
 	CHECK(resyncs("often", "c") == 0);
 	/* "b" by itself and by its Secret. */
 	struct broker_key k = {0};
 	bool mapped = false;
-	SAYS(60, resyncs("often", "b") > 4);
+	SAYS(SOON, resyncs("often", "b") > 4);
 	for (size_t i = 0; i < rig.broker.n_keys; i++) {
 		k = rig.broker.keys[i];
 		mapped |= k.cause == WIRE_CAUSE_RESYNC && strcmp(k.name, "b") == 0 &&
@@ -56,7 +56,7 @@ static void all_come_again_and_again(void)
 /* One of a thousand every 3.6 s: if they came together, all of them would be here. */
 static void they_are_spread_over_the_period(void)
 {
-	SAYS(60, resyncs("hourly", NULL) > 0);
+	SAYS(SOON, resyncs("hourly", NULL) > 0);
 	CHECK_MSG(resyncs("hourly", NULL) < MANY / 4, "%zu of %d came in a minute of an hour",
 		  resyncs("hourly", NULL), MANY);
 }

@@ -14,7 +14,7 @@ static bool streaming; /* the API server has the streaming list */
 static void flush(const char *mark)
 {
 	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"%s\"}", mark);
-	SAYS(30, fake_broker_count(&rig.broker, "maps", "shop", mark, NULL) > 0);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", mark, NULL) > 0);
 }
 
 static void first_list(void)
@@ -25,7 +25,7 @@ static void first_list(void)
 	rig_control("{\"op\":\"serve\",\"kind\":\"Website\",\"served\":false}");
 	rig_start_watcher();
 	rig.broker.want_all = true;
-	SAYS(30, rig.broker.sweeps > 0 && rig.broker.n_keys >= 1200);
+	SAYS(SOON, rig.broker.sweeps > 0 && rig.broker.n_keys >= 1200);
 	/* In one piece, or in three pages after one of the tables was told at most once each that it is so. */
 	CHECK(rig_requests("ConfigMap", "list", "limit", NULL) == (streaming ? 0 : 3));
 	CHECK(rig_requests("ConfigMap", "stream", "watch", NULL) <= 1);
@@ -37,13 +37,13 @@ static void first_list(void)
 		CHECK(fake_broker_count(&rig.broker, "maps", "shop", name, &k) >= 1);
 		CHECK(k.priority == -100);
 	}
-	SAYS(20, rig_cache_says(MAPS, "n7", "9007199254740993"));
+	SAYS(SOON, rig_cache_says(MAPS, "n7", "9007199254740993"));
 	/* Items of a list come without kind and apiVersion, and get them. */
 	CHECK(rig_cache_says(MAPS, "n7",
 			     streaming ? "{\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\","
 				       : "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\","));
 	CHECK(!rig_cache_says(MAPS, "n7", "managedFields"));
-	SAYS(20, rig_watching("ConfigMap"));
+	SAYS(SOON, rig_watching("ConfigMap"));
 }
 
 static void events(void)
@@ -52,11 +52,11 @@ static void events(void)
 	fake_broker_forget(&rig.broker);
 	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"n1\",\"data\":{"
 		    "\"a\":\"new\"}}");
-	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "n1", &k) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", "n1", &k) == 1);
 	CHECK(k.priority == 0 && k.primary_changed && k.cause == WIRE_CAUSE_UPDATED && !*k.cause_kind);
 	CHECK(rig_cache_says(MAPS, "n1", "new"));
 	rig_control("{\"op\":\"delete\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"n2\"}");
-	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "n2", &k) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", "n2", &k) == 1);
 	CHECK(k.cause == WIRE_CAUSE_DELETED && k.primary_changed);
 	CHECK(rig_cache_lacks(MAPS, "n2"));
 	flush("events-done");
@@ -72,7 +72,7 @@ static void owners_and_references(void)
 	    "\"c2VjcmV0\"},"
 	    "\"metadata\":{\"ownerReferences\":[{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"name\":"
 	    "\"n5\",\"uid\":\"uid-shop-n5\",\"controller\":true}]}}");
-	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "n5", &k) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", "n5", &k) == 1);
 	CHECK(!k.primary_changed && k.cause == WIRE_CAUSE_CREATED && !strcmp(k.cause_kind, "Secret.v1"));
 	CHECK(rig_cache_says("v1 Secret metadata", "s", "ownerReferences"));
 	CHECK(!rig_cache_says("v1 Secret metadata", "s", "c2VjcmV0"));
@@ -84,13 +84,13 @@ static void owners_and_references(void)
 	rig_control(
 	    "{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"refers\",\"data\":{"
 	    "\"secret\":\"named\"}}");
-	SAYS(20, fake_broker_count(&rig.broker, "refs", "shop", "refers", NULL) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "refs", "shop", "refers", NULL) == 1);
 	rig_control("{\"op\":\"put\",\"kind\":\"Secret\",\"namespace\":\"shop\",\"name\":\"named\"}");
-	SAYS(20, fake_broker_count(&rig.broker, "refs", "shop", "refers", &k) == 2);
+	SAYS(SOON, fake_broker_count(&rig.broker, "refs", "shop", "refers", &k) == 2);
 	CHECK(!strcmp(k.cause_kind, "Secret.v1"));
 	CHECK(fake_broker_count(&rig.broker, "maps", "shop", "n6", NULL) == 0);
 	rig_control("{\"op\":\"delete\",\"kind\":\"Secret\",\"namespace\":\"shop\",\"name\":\"named\"}");
-	SAYS(20, fake_broker_count(&rig.broker, "refs", "shop", "refers", &k) == 3);
+	SAYS(SOON, fake_broker_count(&rig.broker, "refs", "shop", "refers", &k) == 3);
 	CHECK(k.cause == WIRE_CAUSE_DELETED);
 }
 
@@ -107,7 +107,7 @@ static void a_cut_watch_resumes(const char *how)
 	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"n3\",\"data\":{"
 		    "\"a\":\"%s\"}}",
 		    after);
-	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "n3", NULL) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", "n3", NULL) == 1);
 	CHECK(rig_requests("ConfigMap", "watch", "resourceVersion", &rv) >= 1);
 	CHECK_MSG(strtoll(buf_str(&rv), NULL, 10) >= at, "resumed from %s, the last event was %lld",
 		  buf_str(&rv), (long long)at);
@@ -128,9 +128,9 @@ static void bookmarks_move_the_resume_point(void)
 	rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"bookmark\"}");
 	rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"end\"}");
 	rig_requests_forget();
-	SAYS(20, rig_requests("ConfigMap", "watch", "resourceVersion", &rv) == 1);
+	SAYS(SOON, rig_requests("ConfigMap", "watch", "resourceVersion", &rv) == 1);
 	CHECK(strtoll(buf_str(&rv), NULL, 10) >= at);
-	SAYS(20, rig_watching("ConfigMap"));
+	SAYS(SOON, rig_watching("ConfigMap"));
 	buf_done(&rv);
 }
 
@@ -156,9 +156,9 @@ static void expired(const char *how)
 	/* The server's lock orders these: the watch has its order, and reads nothing new before it ends. */
 	rig_control(
 	    "{\"op\":\"fail\",\"kind\":\"ConfigMap\",\"verb\":\"watch\",\"status\":503,\"times\":1000}");
-	SAYS(20, !rig_watching("ConfigMap"));
+	SAYS(SOON, !rig_watching("ConfigMap"));
 	/* It lists at once after this one: a list of several pages, between which the changes were seen one by one. */
-	SAYS(20, strcmp(how, "error410") != 0 || rig_logged(LISTED_MAPS) > lists);
+	SAYS(SOON, strcmp(how, "error410") != 0 || rig_logged(LISTED_MAPS) > lists);
 	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"%s\",\"data\":{"
 		    "\"a\":\"gap\"}}",
 		    changed);
@@ -171,10 +171,10 @@ static void expired(const char *how)
 		    replaced);
 	rig_control("{\"op\":\"compact\",\"how\":\"%s\"}", !strcmp(how, "stream") ? "stream" : "http");
 	rig_control("{\"op\":\"heal\"}"); /* not earlier: a watch that is back too soon sees each change */
-	SAYS(60, fake_broker_count(&rig.broker, "maps", "shop", gone, &k) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", gone, &k) == 1);
 	CHECK(k.cause == WIRE_CAUSE_DELETED && k.priority == -100 && k.primary_changed);
-	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", changed, NULL) == 1);
-	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", replaced, &k) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", changed, NULL) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", replaced, &k) == 1);
 	CHECK(k.primary_changed);
 	CHECK(rig_cache_says(MAPS, replaced, "\"second\"") && rig_cache_lacks(MAPS, gone) &&
 	      rig_cache_says(MAPS, changed, "gap"));
@@ -192,9 +192,9 @@ static void a_page_that_expired(void)
 		    "\"Expired\"}");
 	rig_control("{\"op\":\"fail\",\"kind\":\"ConfigMap\",\"verb\":\"whole\",\"status\":504}");
 	rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"error410\"}");
-	SAYS(20,
+	SAYS(SOON,
 	     rig_requests("ConfigMap", "list", "limit", NULL) >= 6); /* whole (504), 1, 2 (410), 1, 2, 3 */
-	SAYS(20, rig_watching("ConfigMap"));
+	SAYS(SOON, rig_watching("ConfigMap"));
 	flush("page-done");
 	CHECK(rig_keys_of("maps") == 1);
 }
@@ -212,8 +212,10 @@ static void nonsense_deletes_nothing(void)
 		    "{\"op\":\"fail\",\"kind\":\"ConfigMap\",\"verb\":\"list\",\"status\":%s,\"times\":%d}",
 		    answers[i], strcmp(answers[i], "\"close\"") ? 2 : 4);
 		rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"error410\"}");
-		SAYS(20, fake_broker_state(&rig.broker, "maps", "watch v1 ConfigMap", NULL) != WIRE_STATE_OK);
-		SAYS(40, fake_broker_state(&rig.broker, "maps", "watch v1 ConfigMap", NULL) == WIRE_STATE_OK);
+		SAYS(SOON,
+		     fake_broker_state(&rig.broker, "maps", "watch v1 ConfigMap", NULL) != WIRE_STATE_OK);
+		SAYS(SOON,
+		     fake_broker_state(&rig.broker, "maps", "watch v1 ConfigMap", NULL) == WIRE_STATE_OK);
 		CHECK(rig_logged("list complete") > lists);
 		_cleanup_(free_ptr) char *mark = xasprintf("nonsense-%zu", i);
 		flush(mark);
@@ -226,7 +228,7 @@ static void garbage_in_a_watch(void)
 {
 	fake_broker_forget(&rig.broker);
 	rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"garbage\"}");
-	SAYS(20, fake_broker_state(&rig.broker, "maps", "watch v1 ConfigMap", NULL) == WIRE_STATE_FAILED);
+	SAYS(SOON, fake_broker_state(&rig.broker, "maps", "watch v1 ConfigMap", NULL) == WIRE_STATE_FAILED);
 	CHECK(rig_heals("ConfigMap", "maps", "watch v1 ConfigMap"));
 	flush("garbage-done");
 	CHECK(rig_keys_of("maps") == 1);
@@ -238,8 +240,8 @@ static void forbidden(void)
 	rig_control("{\"op\":\"fail\",\"kind\":\"Secret\",\"verb\":\"watch\",\"status\":403,\"times\":1000,"
 		    "\"reason\":\"Forbidden\"}");
 	rig_control("{\"op\":\"watches\",\"kind\":\"Secret\",\"how\":\"end\"}");
-	SAYS(20, fake_broker_state(&rig.broker, "maps", "watch v1 Secret metadata", &message) ==
-		     WIRE_STATE_FAILED);
+	SAYS(SOON, fake_broker_state(&rig.broker, "maps", "watch v1 Secret metadata", &message) ==
+		       WIRE_STATE_FAILED);
 	CHECK_MSG(strstr(message, "resources [\"secrets\"], verbs [\"list\", \"watch\"]") &&
 		      strstr(message, "all namespaces"),
 		  "%s", message);
@@ -247,7 +249,7 @@ static void forbidden(void)
 	fake_broker_forget(&rig.broker);
 	flush("others-run-on");
 	rig_control("{\"op\":\"heal\"}");
-	SAYS(60, fake_broker_state(&rig.broker, "maps", "watch v1 Secret metadata", NULL) == WIRE_STATE_OK);
+	SAYS(SOON, fake_broker_state(&rig.broker, "maps", "watch v1 Secret metadata", NULL) == WIRE_STATE_OK);
 }
 
 static void unauthorized(void)
@@ -255,13 +257,13 @@ static void unauthorized(void)
 	const char *message = "";
 	rig_control("{\"op\":\"fail\",\"kind\":\"Secret\",\"verb\":\"watch\",\"status\":401,\"times\":1000}");
 	rig_control("{\"op\":\"watches\",\"kind\":\"Secret\",\"how\":\"end\"}");
-	SAYS(20, fake_broker_state(&rig.broker, "maps", "watch v1 Secret metadata", &message) ==
-		     WIRE_STATE_FAILED);
+	SAYS(SOON, fake_broker_state(&rig.broker, "maps", "watch v1 Secret metadata", &message) ==
+		       WIRE_STATE_FAILED);
 	CHECK_MSG(strstr(message, "not authenticated") &&
 		      strstr(message, "the kubeconfig has no credentials"),
 		  "%s", message);
 	rig_control("{\"op\":\"heal\"}");
-	SAYS(60, fake_broker_state(&rig.broker, "maps", "watch v1 Secret metadata", NULL) == WIRE_STATE_OK);
+	SAYS(SOON, fake_broker_state(&rig.broker, "maps", "watch v1 Secret metadata", NULL) == WIRE_STATE_OK);
 }
 
 static void busy(const char *retry)
@@ -273,12 +275,12 @@ static void busy(const char *retry)
 		    retry);
 	rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"end\"}");
 	int64_t from = 0;
-	SAYS(20, rig_requests("ConfigMap", "watch", "watch", NULL) == 1);
+	SAYS(SOON, rig_requests("ConfigMap", "watch", "watch", NULL) == 1);
 	from = clock_boottime_ns();
-	SAYS(20, rig_requests("ConfigMap", "watch", "watch", NULL) == 2);
+	SAYS(SOON, rig_requests("ConfigMap", "watch", "watch", NULL) == 2);
 	CHECK(clock_boottime_ns() - from > 2 * NS_PER_S); /* a date has no parts of a second */
 	CHECK(rig_lists("ConfigMap") == 0);
-	SAYS(20, rig_watching("ConfigMap"));
+	SAYS(SOON, rig_watching("ConfigMap"));
 }
 
 static void a_watch_that_closes_at_once(void)
@@ -287,12 +289,12 @@ static void a_watch_that_closes_at_once(void)
 	rig_requests_forget();
 	rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"end\"}");
 	rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"end\"}");
-	SAYS(20, rig_requests("ConfigMap", "watch", "watch", NULL) >= 1);
+	SAYS(SOON, rig_requests("ConfigMap", "watch", "watch", NULL) >= 1);
 	/* The next watch is ended before it has brought anything. */
-	SAYS(20, rig_watching("ConfigMap"));
+	SAYS(SOON, rig_watching("ConfigMap"));
 	rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"end\"}");
-	SAYS(20, rig_lists("ConfigMap") >= 1);
-	SAYS(20, rig_watching("ConfigMap"));
+	SAYS(SOON, rig_lists("ConfigMap") >= 1);
+	SAYS(SOON, rig_watching("ConfigMap"));
 	fake_broker_forget(&rig.broker);
 	flush("short-done");
 	CHECK(rig_keys_of("maps") == 1);
@@ -302,7 +304,7 @@ static void a_silent_watch_is_given_up(void)
 {
 	flush("before-silence");
 	rig_requests_forget();
-	SAYS(30, rig_requests("ConfigMap", "watch", "watch", NULL) >= 1); /* --watch-idle-timeout 4s */
+	SAYS(SOON, rig_requests("ConfigMap", "watch", "watch", NULL) >= 1); /* --watch-idle-timeout 4s */
 	CHECK(rig_lists("ConfigMap") == 0);
 }
 
@@ -317,12 +319,12 @@ static void a_watcher_that_died(void)
 	    "\"ownerReferences\":[{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"name\":\"n5\",\"uid\":"
 	    "\"uid-shop-n5\","
 	    "\"controller\":true}]}}");
-	SAYS(20, rig_cache_says("v1 Secret metadata", "child", "n5"));
+	SAYS(SOON, rig_cache_says("v1 Secret metadata", "child", "n5"));
 	/* What was not acknowledged comes again. */
 	rig.broker.hold = true;
 	rig_control(
 	    "{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"unacknowledged\"}");
-	SAYS(20, rig_cache_says(MAPS, "unacknowledged", "name"));
+	SAYS(SOON, rig_cache_says(MAPS, "unacknowledged", "name"));
 	rig_kill_watcher();
 	CHECK(rig_cache_says(MAPS, "n7", "9007199254740993")); /* readable while nobody writes */
 	rig.broker.hold = false;
@@ -334,12 +336,12 @@ static void a_watcher_that_died(void)
 	    "{\"x\":\"y\"}}");
 	rig_control("{\"op\":\"delete\",\"kind\":\"Secret\",\"namespace\":\"shop\",\"name\":\"child\"}");
 	rig_start_watcher();
-	SAYS(30, fake_broker_count(&rig.broker, "maps", "shop", "goes", &k) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", "goes", &k) == 1);
 	CHECK(k.cause == WIRE_CAUSE_DELETED);
-	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "n5", &k) >= 1); /* its owner */
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", "n5", &k) >= 1); /* its owner */
 	CHECK(k.cause == WIRE_CAUSE_DELETED && k.priority == -100 && !strcmp(k.cause_kind, "Secret.v1"));
-	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "changes", NULL) == 1);
-	SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", "unacknowledged", NULL) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", "changes", NULL) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", "unacknowledged", NULL) == 1);
 	CHECK(!strcmp(rig.broker.keys[0].name, "unacknowledged")); /* the outbox goes first */
 	flush("died-done");
 	CHECK_MSG(rig_keys_of("maps") - fake_broker_count(&rig.broker, "maps", "shop", "n5", NULL) == 4,
@@ -367,13 +369,13 @@ static void a_broker_without_room(void)
 	for (int i = 0; i < 30; i++)
 		rig_control(
 		    "{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"room%d\"}", i);
-	SAYS(20, rig_cache_says(MAPS, "room29", "name"));
-	SAYS(20, rig_logged("the broker has no room") > 0 && rig.broker.n_keys == 10);
+	SAYS(SOON, rig_cache_says(MAPS, "room29", "name"));
+	SAYS(SOON, rig_logged("the broker has no room") > 0 && rig.broker.n_keys == 10);
 	rig.broker.room = -1;
 	for (int i = 0; i < 30; i++) {
 		char name[16];
 		snprintf(name, sizeof name, "room%d", i);
-		SAYS(20, fake_broker_count(&rig.broker, "maps", "shop", name, NULL) == 1);
+		SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", name, NULL) == 1);
 	}
 }
 
@@ -385,8 +387,8 @@ static void a_kind_that_comes_later(void)
 	CHECK_MSG(strstr(message, "kind not served"), "%s", message);
 	rig_control("{\"op\":\"serve\",\"kind\":\"Website\",\"served\":true}");
 	rig_control("{\"op\":\"put\",\"kind\":\"Website\",\"namespace\":\"shop\",\"name\":\"w\"}");
-	SAYS(30, fake_broker_count(&rig.broker, "sites", "shop", "w", NULL) >= 1);
-	SAYS(20,
+	SAYS(SOON, fake_broker_count(&rig.broker, "sites", "shop", "w", NULL) >= 1);
+	SAYS(SOON,
 	     fake_broker_state(&rig.broker, "sites", "watch example.com/v1 Website", NULL) == WIRE_STATE_OK);
 	CHECK(rig_logged("no status subresource") >= 1);
 }
@@ -397,20 +399,20 @@ static void a_kind_that_goes_and_comes(void)
 	const char *topic = "watch example.com/v1 Website";
 	struct broker_key k = {0};
 	fake_broker_forget(&rig.broker);
-	SAYS(20, rig_watching("Website")); /* else there is none yet to end */
+	SAYS(SOON, rig_watching("Website")); /* else there is none yet to end */
 	rig_control("{\"op\":\"serve\",\"kind\":\"Website\",\"served\":false}");
 	rig_control("{\"op\":\"watches\",\"kind\":\"Website\",\"how\":\"end\"}");
-	SAYS(20, fake_broker_state(&rig.broker, "sites", topic, NULL) == WIRE_STATE_WAITING);
+	SAYS(SOON, fake_broker_state(&rig.broker, "sites", topic, NULL) == WIRE_STATE_WAITING);
 	rig_control("{\"op\":\"forget\",\"kind\":\"Website\",\"namespace\":\"shop\",\"name\":\"w\"}");
 	rig_control("{\"op\":\"put\",\"kind\":\"Website\",\"namespace\":\"shop\",\"name\":\"w2\"}");
 	flush("others-are-not-hurt");
 	CHECK(rig_cache_says("example.com/v1 Website", "w", "uid")); /* whether it is gone is not known */
 	CHECK(rig_keys_of("sites") == 0);
 	rig_control("{\"op\":\"serve\",\"kind\":\"Website\",\"served\":true}");
-	SAYS(30, fake_broker_count(&rig.broker, "sites", "shop", "w", &k) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "sites", "shop", "w", &k) == 1);
 	CHECK(k.cause == WIRE_CAUSE_DELETED && k.primary_changed);
-	SAYS(20, fake_broker_count(&rig.broker, "sites", "shop", "w2", NULL) == 1);
-	SAYS(20, fake_broker_state(&rig.broker, "sites", topic, NULL) == WIRE_STATE_OK);
+	SAYS(SOON, fake_broker_count(&rig.broker, "sites", "shop", "w2", NULL) == 1);
+	SAYS(SOON, fake_broker_state(&rig.broker, "sites", topic, NULL) == WIRE_STATE_OK);
 }
 
 static void a_reload(void)
@@ -423,9 +425,9 @@ static void a_reload(void)
 	rig_controller(
 	    "refs", "  for: {apiVersion: v1, kind: ConfigMap}\n  watchers: []\n"); /* wrong now: it runs on */
 	kill(rig.watcher, SIGHUP);
-	SAYS(20, rig.broker.hellos > hellos && rig.broker.n_loaded == 4);
+	SAYS(SOON, rig.broker.hellos > hellos && rig.broker.n_loaded == 4);
 	struct buf selector = {0};
-	SAYS(20, fake_broker_count(&rig.broker, "more", "shop", "n7", NULL) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "more", "shop", "n7", NULL) == 1);
 	/* Three pages of shop, one of blog, none of the tables that were there, and no streaming list is tried again. */
 	CHECK(rig_lists("ConfigMap") == (streaming ? 2 : 4));
 	rig_requests("ConfigMap", streaming ? "stream" : "list", "labelSelector", &selector);
@@ -435,20 +437,20 @@ static void a_reload(void)
 	rig_control(
 	    "{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"refers\",\"data\":{"
 	    "\"secret\":\"elsewhere/x\"}}");
-	SAYS(20, fake_broker_count(&rig.broker, "refs", "shop", "refers", NULL) == 1);
+	SAYS(SOON, fake_broker_count(&rig.broker, "refs", "shop", "refers", NULL) == 1);
 	rig_control("{\"op\":\"put\",\"kind\":\"Secret\",\"namespace\":\"elsewhere\",\"name\":\"x\"}");
-	SAYS(20, fake_broker_count(&rig.broker, "refs", "shop", "refers", NULL) == 2);
+	SAYS(SOON, fake_broker_count(&rig.broker, "refs", "shop", "refers", NULL) == 2);
 	buf_done(&selector);
 }
 
 static void an_end(void)
 {
 	rig_control("{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"last\"}");
-	SAYS(20, rig_cache_says(MAPS, "last", "name"));
+	SAYS(SOON, rig_cache_says(MAPS, "last", "name"));
 	kill(rig.watcher, SIGTERM);
 	int status = -1;
 	CHECK(WAIT_FOR(
-	    20, (fake_broker_pump(&rig.broker), waitpid(rig.watcher, &status, WNOHANG) == rig.watcher)));
+	    SOON, (fake_broker_pump(&rig.broker), waitpid(rig.watcher, &status, WNOHANG) == rig.watcher)));
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	CHECK(fake_broker_count(&rig.broker, "maps", "shop", "last", NULL) == 1);
 }
