@@ -1,12 +1,14 @@
 #include "http_fixture.h"
 #include "check.h"
 #include "json_scan.h"
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TIMEOUT_MS = 10000 };
+enum { TIMEOUT_MS = SOON * 1000 };
 
 char *fixture_pki;
 struct http_result fixture_last;
@@ -123,9 +125,23 @@ bool fixture_header_is(const struct fixture *s, const char *header, const char *
 
 void fixture_write(const char *path, const char *text)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	_cleanup_(free_ptr) char *next = xasprintf("%s~", path);
+	int fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
 	close(fd);
+	CHECK(rename(next, path) == 0);
+}
+
+int fixture_port(int *ret_held)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof a;
+	*ret_held = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CHECK(*ret_held >= 0 &&
+	      setsockopt(*ret_held, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) == 0 &&
+	      bind(*ret_held, (struct sockaddr *)&a, sizeof a) == 0 &&
+	      getsockname(*ret_held, (struct sockaddr *)&a, &len) == 0);
+	return ntohs(a.sin_port);
 }
 
 /* ---- a transfer that is looked at from outside ---- */

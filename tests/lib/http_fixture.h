@@ -42,4 +42,7 @@ int64_t fixture_request_port(const struct fixture *s,
 bool fixture_header_is(const struct fixture *s, const char *header,
 		       const char *want); /* of the last one; NULL: it had none */
 
+/* As a whole or not at all, whoever reads it just then. */
 void fixture_write(const char *path, const char *text);
+/* A port of 127.0.0.1 for a server that is started, and started again: nobody else gets it while the socket is open. */
+int fixture_port(int *ret_held);

@@ -80,7 +80,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def until_closed(self):
         """Says nothing until the client leaves."""
-        self.connection.settimeout(60)
+        self.connection.settimeout(600)
         try:
             self.connection.recv(1)
         except OSError:

@@ -177,6 +177,9 @@ static void test_authority_rotated(void)
 {
 	struct err err = {0};
 	struct fixture_transfer w;
+	int held;
+	_cleanup_(free_ptr) char *port = xasprintf("%d", fixture_port(&held));
+	setenv("PORT", port, 1);
 	struct fixture s = fixture_start("address", NULL);
 	install("ca.crt", "ca.crt");
 	struct kubeconfig k = fixture_config(&s, "https");
@@ -184,10 +187,8 @@ static void test_authority_rotated(void)
 	struct http_client *c = client_of(&k);
 	fixture_begin(c, &w, "/quiet", 0);
 	CHECK(RUN_UNTIL(c, SOON, w.status == 200));
-	_cleanup_(free_ptr) char *port = xasprintf("%d", s.port);
 	fixture_stop(&s);
 	CHECK(RUN_UNTIL(c, SOON, w.ended) && w.code < 0);
-	setenv("PORT", port, 1);
 	s = fixture_start("moved", NULL);
 	unsetenv("PORT");
 	CHECK(get(c, "/hello", &err) == -EACCES);
@@ -208,6 +209,7 @@ static void test_authority_rotated(void)
 	CHECK(RUN_UNTIL(c, SOON, get(c, "/hello", &err) == -EACCES));
 	http_client_free(c);
 	fixture_stop(&s);
+	close(held);
 }
 
 /* What kubectl accepts: an intermediate as the authority, the second of two, chains, all forms of keys, text around

@@ -5,10 +5,8 @@
 #include "http_fixture.h"
 #include "json_scan.h"
 #include "stack.h"
-#include <arpa/inet.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,18 +14,8 @@
 
 static struct stack s;
 static pid_t server;
-static int port;
+static int port, port_held;
 static char *server_log, *token_file;
-
-static int free_port(void)
-{
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t len = sizeof a;
-	_cleanup_(close_fd) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof a) == 0 &&
-	      getsockname(fd, (struct sockaddr *)&a, &len) == 0);
-	return ntohs(a.sin_port);
-}
 
 /* cert: a name in the pki folder; NULL: plain HTTP. */
 static void server_start(const char *cert)
@@ -93,13 +81,14 @@ static void prepare(void)
 		   "\"%%s\"}]}' \"$n\"\n");
 	controller("maps", "ConfigMap");
 	controller("services", "Service");
-	port = free_port();
+	port = fixture_port(&port_held);
 }
 
 static void finish(void)
 {
 	CHECK(stack_stop(&s) == 0);
 	server_stop();
+	close(port_held);
 	stack_done(&s);
 	free(server_log);
 	free(token_file);
@@ -285,7 +274,7 @@ static void forbidden(void)
 	says("403", "lacks the right");
 	CHECK(
 	    WAIT_FOR(SOON, reports("services", "resources [\"services\"], verbs [\"list\", \"watch\"]") > 0));
-	CHECK(reports("maps", NULL) == 0);
+	CHECK(WAIT_FOR(SOON, reports("maps", NULL) == 0));
 	works("403 on another kind", "maps", 2);
 	CHECK(!seen("services", 1));
 
