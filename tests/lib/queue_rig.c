@@ -22,7 +22,7 @@ static struct {
 static int jail_main(const char *parent)
 {
 	if (strcmp(parent, "0") == 0)
-		alarm(300); /* it outlives its host, and must not outlive the test by much */
+		alarm(600); /* it outlives its host, and must not outlive the test by much */
 	else if (!process_die_with((pid_t)atoi(parent)))
 		return 1;
 	for (;;)
@@ -381,7 +381,7 @@ static bool call_once(struct transport_client *c, struct span bytes, struct buf 
 {
 	struct err err = {0};
 	buf_reset(in);
-	*ret_rc = transport_call(c, bytes, 10000, in, &err);
+	*ret_rc = transport_call(c, bytes, SOON * 1000, in, &err);
 	if (*ret_rc < 0 && *ret_rc != -ENOTCONN)
 		fprintf(stderr, "%s\n", err.text);
 	return *ret_rc != -ENOTCONN;

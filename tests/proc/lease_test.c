@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { KILLED_SECONDS = 60 }; /* within which a lease of 1 s and its 35 s for writes end, on a slow machine */
+enum { KILLED_SECONDS = 120 }; /* within which the 35 s for writes end, on a slow machine */
 
 static int watch(pid_t pid)
 {
@@ -203,6 +203,8 @@ static void who_is_stopped_when_the_region_is_lost_is_waited_for(bool planted)
 	int host = watch(h.pid), jail = watch(h.jail);
 	kill(h.pid, SIGSTOP);
 	kill(h.jail, SIGSTOP);
+	/* Only here: elsewhere nobody is to be killed because this machine is slow. */
+	setenv("RECONCILED_TEST_WRITE_TIMEOUT_MS", "1000", 1);
 	if (planted)
 		setenv("RECONCILED_FAULT", "hold", 1);
 	lose_the_region();
@@ -218,12 +220,11 @@ static void who_is_stopped_when_the_region_is_lost_is_waited_for(bool planted)
 	close(jail);
 	bye(&h);
 	host_end(&other);
-	if (planted) {
-		unsetenv("RECONCILED_FAULT");
-		broker_kill();
-		broker_start();
-		CHECK(watcher_hello());
-	}
+	unsetenv("RECONCILED_TEST_WRITE_TIMEOUT_MS");
+	unsetenv("RECONCILED_FAULT");
+	broker_kill();
+	broker_start();
+	CHECK(watcher_hello());
 }
 
 /* The broker dies again while it waits: the next one, which has a region, goes on waiting. A host that says what it runs is told to
@@ -296,9 +297,8 @@ static void a_damaged_list_of_workers_is_told_of(void)
 int main(int argc, char **argv)
 {
 	queue_rig_init(argc, argv);
-	setenv("RECONCILED_TEST_WRITE_TIMEOUT_MS", "1000", 1);
 	rig_file("reconciled.yaml", "budgets: {queue: 8Mi}\n");
-	rig_file("web.yaml", CONTROLLER("web", "ConfigMap", "  reconciliationTimeout: 1s\n"));
+	rig_file("web.yaml", CONTROLLER("web", "ConfigMap", "  reconciliationTimeout: 300s\n"));
 	rig_file("slow.yaml", CONTROLLER("slow", "Secret", "  reconciliationTimeout: 300s\n"));
 	broker_start();
 	struct err err = {0};

@@ -539,12 +539,13 @@ static void a_file_system_without_room(void)
 	CHECK_MSG(WAIT_FOR(SOON, add("room-again")), "there is room again, and it is not taken");
 	broker_kill();
 	broker_start();
-	CHECK(log_has("recovered") && state_of("room-again") == SHM_STATE_READY);
+	CHECK(WAIT_FOR(SOON, log_has("recovered")) && state_of("room-again") == SHM_STATE_READY);
 }
 
 #define CONTROLLER(name, kind)                                                                               \
 	"apiVersion: reconciled.dev/v1alpha1\nkind: Controller\nmetadata: {name: " name "}\nspec:\n"         \
-	"  for: {apiVersion: v1, kind: " kind "}\n  reconciler: {exec: {command: [/bin/true]}}\n"
+	"  for: {apiVersion: v1, kind: " kind "}\n  reconciler: {exec: {command: [/bin/true]}}\n"            \
+	"  reconciliationTimeout: 300s\n"
 
 int main(int argc, char **argv)
 {

@@ -134,7 +134,7 @@ static void a_killed_broker_keeps_leases_backoff_and_quarantine(void)
 	host_tell_it(&h, "poll");
 	CHECK(add("backoff"));
 	EXPECT_GRANT(&h, "shop/backoff");
-	host_tell_it(&h, "done %llu %llu %u 60000 1", h.slot, h.generation, WIRE_OUTCOME_TRANSIENT);
+	host_tell_it(&h, "done %llu %llu %u 3600000 1", h.slot, h.generation, WIRE_OUTCOME_TRANSIENT);
 	EXPECT(&h, "DONE_ACK 0");
 	for (int i = 0; i < 2; i++) {
 		host_tell_it(&h, "poll");
@@ -216,6 +216,11 @@ static long long logged(const char *text, const char *name)
 
 static void a_frozen_host_is_killed_at_the_end_of_its_lease(void)
 {
+	/* Only here: elsewhere nobody is to be killed because this machine is slow. */
+	setenv("RECONCILED_TEST_WRITE_TIMEOUT_MS", "2000", 1);
+	broker_kill();
+	broker_start();
+	CHECK(watcher_hello());
 	struct host h = host_start("web", "web.1"), other = host_start("web", "web.2");
 	host_tell_it(&h, "poll");
 	CHECK(add("frozen"));
@@ -230,8 +235,8 @@ static void a_frozen_host_is_killed_at_the_end_of_its_lease(void)
 	host_tell_it(&other, "hello");
 	EXPECT(&other, "ACK 0");
 	host_tell_it(&other, "poll");
-	/* reconciliationTimeout 1 s, and 35 s more, or 10 s where the build plants faults. */
-	CHECK(host_granted(&other, 60) && strcmp(other.key, "shop/frozen") == 0);
+	/* reconciliationTimeout 1 s, and 35 s more, or 2 s where the build plants faults. */
+	CHECK(host_granted(&other, 120) && strcmp(other.key, "shop/frozen") == 0);
 	int64_t now = clock_boottime_ns();
 	CHECK(now >= h.lease_end);
 	long long killed = logged("lease over, killing", "now_ns="),
@@ -247,6 +252,10 @@ static void a_frozen_host_is_killed_at_the_end_of_its_lease(void)
 	close(h.in);
 	close(h.out);
 	host_end(&other);
+	unsetenv("RECONCILED_TEST_WRITE_TIMEOUT_MS");
+	broker_kill();
+	broker_start();
+	CHECK(watcher_hello());
 }
 
 static void another_file_gets_no_keys(void)
@@ -480,7 +489,7 @@ static void files_change_while_it_runs(void)
 	struct host late = host_start("late", "late.1");
 	host_tell_it(&late, "poll");
 	EXPECT_GRANT(&late, "shop/x");
-	host_tell_it(&late, "done %llu %llu 0 60000 1", late.slot, late.generation);
+	host_tell_it(&late, "done %llu %llu 0 3600000 1", late.slot, late.generation);
 	EXPECT(&late, "DONE_ACK 0");
 	host_tell_it(&late, "poll");
 	EXPECT_SILENCE(&late, 50);
@@ -601,8 +610,6 @@ static void wrong_configuration_is_78(void)
 int main(int argc, char **argv)
 {
 	queue_rig_init(argc, argv);
-	/* Leases of 11 s: long enough for a slow machine between a grant and its result. */
-	setenv("RECONCILED_TEST_WRITE_TIMEOUT_MS", "10000", 1);
 	rig_file("reconciled.yaml", "budgets: {queue: 8Mi}\n");
 	rig_file("web.yaml", WEB_FILE);
 	rig_file("slow.yaml",
