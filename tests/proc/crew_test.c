@@ -52,8 +52,7 @@ static void only_those_that_are_needed_are_awake(void)
 {
 	struct host a = host_start("web", "web.1"), b = host_start("web", "web.2"),
 		    c = host_start("web", "web.3");
-	host_tell_it(&a, "poll");
-	EXPECT_SILENCE(&a, 100);
+	park(&a, "web", "web.1");
 	host_tell_it(&b, "poll");
 	EXPECT(&b, "SLEEP 1");
 	host_tell_it(&b, "rest");
@@ -111,11 +110,11 @@ static void only_those_that_are_needed_are_awake(void)
 static void an_operator_says_how_many(void)
 {
 	struct host a = host_start("web", "web.1"), b = host_start("web", "web.2");
-	host_tell_it(&a, "poll");
-	EXPECT_SILENCE(&a, 100);
+	park(&a, "web", "web.1");
 	host_tell_it(&b, "poll");
 	EXPECT(&b, "SLEEP 1");
 	host_tell_it(&b, "rest");
+	CHECK(WAIT_FOR(SOON, asleep(1)));
 	CHECK(ctl("scale", "web", "3") == 1);
 	CHECK(WAIT_FOR(SOON, log_has("2 workers of web are connected")));
 	CHECK(ctl("scale", "web", "2") == 0);
