@@ -94,7 +94,7 @@ static int look(const char *folder)
 }
 
 /* A program of its own: a fork would keep the writer's lock. */
-static int read_for_ever(const char *folder)
+static int read_for_ever(const char *folder, int told)
 {
 	struct cache *c = NULL;
 	struct err err;
@@ -106,6 +106,8 @@ static int read_for_ever(const char *folder)
 		int rc = cache_walk(c, table, span_of(""), see, &n, &err);
 		if (rc && rc != -EAGAIN)
 			return 3;
+		close_fd(&told); /* it reads */
+		told = -1;
 	}
 }
 
@@ -142,7 +144,14 @@ static void a_full_file_system(const char *self, const char *folder)
 	unsigned n = 0;
 	for (; n < 60; n++)
 		CHECK_MSG(put(s, table, n, &err) == 0, "%s", err.text);
-	pid_t reader = check_start(NULL, (const char *const[]){self, "read", folder, NULL});
+	int told[2];
+	char number[16], c;
+	CHECK(pipe(told) == 0);
+	snprintf(number, sizeof number, "%d", told[1]);
+	pid_t reader = check_start(NULL, (const char *const[]){self, "read", folder, number, NULL});
+	close(told[1]);
+	CHECK(read(told[0], &c, 1) == 0);
+	close(told[0]);
 	_cleanup_(free_ptr) char *filler = xasprintf("%s/filler", folder);
 	fill_up(filler);
 	int rc = 0;
@@ -197,8 +206,8 @@ static bool mount_small(const char *folder)
 
 int main(int argc, char **argv)
 {
-	if (argc == 3)
-		return read_for_ever(argv[2]);
+	if (argc == 4)
+		return read_for_ever(argv[2], atoi(argv[3]));
 	char self[4096] = {0};
 	if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
 		return 1;
