@@ -2,7 +2,7 @@
 """asked.py NAME: a program of a predicate or a map for process tests. At each question it does what the file NAME.mode beside it says:
 
   (nothing)   answers. A map: an object's data.sites, joined by commas, in its namespace. A predicate: no where the newest object has data.pass: "no"
-  hang        starts a child that sleeps, and sleeps itself
+  hang        starts a child that sleeps for the seconds that the file `seconds` beside it says, and sleeps itself
   crash       ends by SIGSEGV
   exit        ends with 3
   nonsense    writes what is no JSON
@@ -48,7 +48,7 @@ for line in sys.stdin:
         sys.exit(0)
     how = mode(q)
     if how == "hang":
-        subprocess.Popen(["sleep", "98765"])
+        subprocess.Popen(["sleep", open("seconds").read()])
         time.sleep(98765)
     elif how == "crash":
         os.kill(os.getpid(), signal.SIGSEGV)

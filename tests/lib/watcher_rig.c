@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct rig rig = {.idle_timeout = "4s"};
+struct rig rig = {.idle_timeout = "20s"};
 
 /* ---- the processes ---- */
 
@@ -27,7 +27,7 @@ void rig_control(const char *fmt, ...)
 	buf_vprintf(&body, fmt, ap);
 	va_end(ap);
 	struct http_request r = {
-	    .method = "POST", .path = "/control", .body = buf_span(&body), .timeout_ms = 20000};
+	    .method = "POST", .path = "/control", .body = buf_span(&body), .timeout_ms = SOON * 1000};
 	struct http_result result = {0};
 	struct err err = {0};
 	buf_reset(&rig.answer);
@@ -56,6 +56,19 @@ size_t rig_requests(const char *kind, const char *verb, const char *member, stru
 			}
 		}
 	return n;
+}
+double rig_request_time(const char *kind, const char *verb, size_t which)
+{
+	struct span request, none;
+	struct json_iter it = {0};
+	rig_control("{\"op\":\"look\"}");
+	struct span list = json_get(buf_span(&rig.answer), "requests");
+	while (json_each(list, &it, &none, &request))
+		if (json_string_is(json_get(request, "kind"), kind) &&
+		    json_string_is(json_get(request, "verb"), verb) && which-- == 0)
+			return strtod(json_get(request, "time").at, NULL);
+	CHECK_MSG(false, "no such request");
+	return 0;
 }
 size_t rig_lists(const char *kind)
 {

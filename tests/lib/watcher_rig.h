@@ -10,7 +10,7 @@ extern struct rig {
 	struct fake_broker broker;
 	struct http_client *http; /* to the API server */
 	pid_t watcher;
-	const char *idle_timeout; /* of its watches, 4s by default; NULL: its own default */
+	const char *idle_timeout; /* of its watches, 20s by default; NULL: its own default */
 	struct buf answer;	  /* of the last order to the API server */
 } rig;
 
@@ -31,6 +31,8 @@ void rig_control(const char *fmt, ...) _printf_(1, 2);
 /* Requests of this verb since the last rig_requests_forget(); the query's member of the last one in *ret (may
  * be NULL). */
 size_t rig_requests(const char *kind, const char *verb, const char *member, struct buf *ret);
+/* When one of these came, counted from 0, in seconds of the API server's clock. */
+double rig_request_time(const char *kind, const char *verb, size_t which);
 size_t rig_lists(const char *kind); /* lists of all forms; pages count one by one */
 void rig_requests_forget(void);
 int64_t rig_version_now(void);

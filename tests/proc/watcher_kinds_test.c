@@ -27,7 +27,8 @@ static void a_kind_that_is_not_there_yet(void)
 {
 	rig_start_watcher();
 	SAYS(SOON, fake_broker_state(&rig.broker, "sites", TOPIC, NULL) == WIRE_STATE_WAITING);
-	CHECK(rig_requests("Website", "discover", "watch", NULL) == 2); /* and one of the other table */
+	SAYS(SOON, rig_requests("Website", "discover", "watch", NULL) >= 2); /* and one of the other table */
+	CHECK(rig_requests("Website", "discover", "watch", NULL) < 4);
 	put_site("w", "first");
 	put_site("v", "first");
 	the_kind_is("true");

@@ -108,11 +108,11 @@ static void bookmarks_that_stay_away(void)
 			    name);
 		SAYS(SOON, fake_broker_count(&rig.broker, "maps", "shop", name, NULL) == 1);
 	}
-	size_t lost = rig_logged("watch lost");
+	size_t lost = rig_logged("watch lost"), silent = rig_logged("nothing came for");
 	rig_requests_forget();
-	SAYS(SOON, rig_logged("watch lost") == lost + 1);
-	CHECK(rig_logged("nothing came for 10000 ms") == 1);
-	SAYS(SOON, rig_requests("ConfigMap", "watch", "watch", NULL) == 1);
+	SAYS(SOON, rig_logged("watch lost") > lost);
+	CHECK(rig_logged("nothing came for") > silent);
+	SAYS(SOON, rig_requests("ConfigMap", "watch", "watch", NULL) >= 1);
 	CHECK(rig_lists("ConfigMap") == 0);
 	rig_kill_watcher();
 }

@@ -71,6 +71,17 @@ static size_t running(const char *first, const char *second)
 	return n;
 }
 
+/* What a program that hangs has started: for so many seconds nobody else sleeps. */
+static char seconds[24];
+
+/* The same for its own name. */
+static char script_path[24];
+
+static size_t sleeping(void)
+{
+	return running("sleep", seconds);
+}
+
 /* Killed, and started again until it watches. */
 static void restart_watcher(void)
 {
@@ -84,10 +95,16 @@ static void restart_watcher(void)
 
 /* ---- the parts ---- */
 
-#define MAP(program, more)                                                                                   \
-	"  for: {apiVersion: v1, kind: ConfigMap}\n"                                                         \
-	"  watches:\n  - {apiVersion: v1, kind: Secret, metadataOnly: false, mapTo: {program: {command: "    \
-	"[./asked.py, " program "], timeout: 1s" more "}}}\n"
+/* Its timeout is what a slow machine may take for an answer. */
+static void map_by(const char *controller, const char *program)
+{
+	_cleanup_(free_ptr) char *spec =
+	    xasprintf("  for: {apiVersion: v1, kind: ConfigMap}\n"
+		      "  watches:\n  - {apiVersion: v1, kind: Secret, metadataOnly: false, mapTo: {program: "
+		      "{command: [%s, %s], timeout: 5s}}}\n",
+		      script_path, program);
+	rig_controller(controller, spec);
+}
 
 static void maps_old_and_new(void)
 {
@@ -148,14 +165,14 @@ static void hangs_alone(void)
 	rig_control("{\"op\":\"put\",\"kind\":\"Secret\",\"namespace\":\"shop\",\"name\":\"h\",\"metadata\":{"
 		    "\"annotations\":{"
 		    "\"site\":\"seen\"}},\"data\":{\"sites\":\"late\"}}");
-	SAYS(SOON, running("sleep", "98765") > 0);
+	SAYS(SOON, sleeping() > 0);
 	/* The other controller has its key of the same watch, although the first one's program stands still. */
 	SAYS(SOON, came("index", "seen", 0) == 1);
 	CHECK(!came("maps", "late", 0));
 	SAYS(SOON, rig_logged("it did not answer within its timeout") > 0);
 	mode_is("map", "");
 	SAYS(SOON, came("maps", "late", 0) == 1);
-	CHECK(running("sleep", "98765") == 0); /* killed with what it had started */
+	CHECK(sleeping() == 0); /* killed with what it had started */
 	fake_broker_forget(&rig.broker);
 }
 
@@ -193,13 +210,13 @@ static void killed_before_the_answer(void)
 {
 	mode_is("map", "hang");
 	rig_control("{\"op\":\"delete\",\"kind\":\"Secret\",\"namespace\":\"shop\",\"name\":\"good0\"}");
-	SAYS(SOON, rig_cache_lacks("v1 Secret", "good0") && running("sleep", "98765") > 0);
+	SAYS(SOON, rig_cache_lacks("v1 Secret", "good0") && sleeping() > 0);
 	size_t complete = rig_logged("sweep complete controller=maps");
 	restart_watcher();
 	mode_is("map", "");
 	/* Which keys the deleted one had nobody can say any more: all of the `for` kind come. */
 	SAYS(SOON, came("maps", "m0", -100) && came("maps", "m9", -100));
-	SAYS(SOON, running("sleep", "98765") == 0);
+	SAYS(SOON, sleeping() == 0);
 	SAYS(SOON, rig_logged("sweep complete controller=maps") > complete);
 	fake_broker_forget(&rig.broker);
 	/* And once they have, a start enqueues nothing. */
@@ -219,7 +236,7 @@ static void everything_is_wanted_meanwhile(void)
 {
 	mode_is("map", "hang");
 	put("Secret", "h", "\"sites\":\"swept\"");
-	SAYS(SOON, running("sleep", "98765") > 0);
+	SAYS(SOON, sleeping() > 0);
 	for (int i = 0; i < 2; i++) {
 		rig.broker.want_all = true;
 		fake_broker_forget(&rig.broker);
@@ -257,16 +274,16 @@ static void full_queue(void)
 
 static void reloaded(void)
 {
-	rig_controller("maps", MAP("other", ""));
+	map_by("maps", "other");
 	kill(rig.watcher, SIGHUP);
 	SAYS(SOON, rig_logged("here is other") == 1);
-	SAYS(SOON, running("python3", "./asked.py") == 2); /* other and the predicate's */
+	SAYS(SOON, running("python3", script_path) == 2); /* other and the predicate's */
 	put("Secret", "s", "\"sites\":\"reloaded\"");
 	SAYS(SOON, came("maps", "reloaded", 0) == 1);
 	/* The same file: the program begins anew, and what it was asked is asked again. */
 	mode_is("other", "hang");
 	put("Secret", "s", "\"sites\":\"held-up\"");
-	SAYS(SOON, running("sleep", "98765") > 0);
+	SAYS(SOON, sleeping() > 0);
 	mode_is("other", "");
 	kill(rig.watcher, SIGHUP);
 	SAYS(SOON, came("maps", "held-up", 0) == 1);
@@ -297,8 +314,7 @@ static void predicate(void)
 	/* A watcher that dies before the answer leaves the key of what is gone in the outbox. */
 	fake_broker_forget(&rig.broker);
 	rig_control("{\"op\":\"delete\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"q\"}");
-	SAYS(SOON,
-	     rig_cache_lacks("v1 ConfigMap", "q") && came("maps", "q", 0) && running("sleep", "98765") > 0);
+	SAYS(SOON, rig_cache_lacks("v1 ConfigMap", "q") && came("maps", "q", 0) && sleeping() > 0);
 	CHECK(!came("asks", "q", 0));
 	restart_watcher();
 	SAYS(SOON, came("asks", "q", 0) > 0);
@@ -314,7 +330,7 @@ static void many_at_a_start(void)
 		    "d,\"data\":{"
 		    "\"sites\":\"x,y\"}}",
 		    MANY);
-	rig_controller("start", MAP("start", ""));
+	map_by("start", "start");
 	int64_t begin = clock_boottime_ns();
 	kill(rig.watcher, SIGHUP);
 	SAYS(SOON, rig_logged("sweep complete controller=start") > 0);
@@ -331,14 +347,19 @@ int main(void)
 	chmod(rig.folder, 0755); /* the jail's user comes in here */
 	chmod(rig.config, 0755);
 	_cleanup_(free_ptr) char *script = check_read(source);
-	file_put("asked.py", script, 0755);
-	rig_controller("maps", MAP("map", ""));
+	snprintf(seconds, sizeof seconds, "9%07d", getpid());
+	snprintf(script_path, sizeof script_path, "./asked-%d.py", getpid());
+	file_put("seconds", seconds, 0644);
+	file_put(script_path, script, 0755);
+	map_by("maps", "map");
 	rig_controller("index", "  for: {apiVersion: v1, kind: ConfigMap}\n"
 				"  watches:\n  - {apiVersion: v1, kind: Secret, metadataOnly: false, mapTo: "
 				"{annotation: site}}\n");
-	rig_controller("asks",
-		       "  for: {apiVersion: v1, kind: ConfigMap, predicates: [ResourceVersionChanged, "
-		       "{program: {command: [./asked.py, pass], timeout: 1s}}]}\n");
+	_cleanup_(free_ptr) char *asks =
+	    xasprintf("  for: {apiVersion: v1, kind: ConfigMap, predicates: [ResourceVersionChanged, "
+		      "{program: {command: [%s, pass], timeout: 5s}}]}\n",
+		      script_path);
+	rig_controller("asks", asks);
 	rig_control(
 	    "{\"op\":\"put\",\"kind\":\"ConfigMap\",\"namespace\":\"shop\",\"name\":\"m\",\"count\":10}");
 	put("ConfigMap", "hidden", "\"pass\":\"no\"");

@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-enum { SITES = 20000, QPS = 4000, OWNERS = 1500 };
+enum { SITES = 20000, QPS = 1000, OWNERS = 1500 };
 
 static bool seen[SITES];
 static size_t looked, distinct;
@@ -108,7 +108,7 @@ int main(void)
 	rig_controller("sites", "  for: {apiVersion: example.com/v1, kind: Website}\n"
 				"  owns:\n  - {apiVersion: v1, kind: ConfigMap, matchEveryOwner: true}\n"
 				"  watches:\n  - {apiVersion: v1, kind: Secret, mapTo: {all: true}}\n"
-				"  stormGuard: {keys: 10, qps: 4000}\n");
+				"  stormGuard: {keys: 10, qps: 1000}\n");
 	rig_controller("others", "  for: {apiVersion: v1, kind: ConfigMap}\n");
 	rig_control(
 	    "{\"op\":\"put\",\"kind\":\"Website\",\"namespace\":\"shop\",\"name\":\"w\",\"count\":%d}",

@@ -128,7 +128,7 @@ static void bookmarks_move_the_resume_point(void)
 	rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"bookmark\"}");
 	rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"end\"}");
 	rig_requests_forget();
-	SAYS(SOON, rig_requests("ConfigMap", "watch", "resourceVersion", &rv) == 1);
+	SAYS(SOON, rig_requests("ConfigMap", "watch", "resourceVersion", &rv) >= 1);
 	CHECK(strtoll(buf_str(&rv), NULL, 10) >= at);
 	SAYS(SOON, rig_watching("ConfigMap"));
 	buf_done(&rv);
@@ -206,14 +206,13 @@ static void nonsense_deletes_nothing(void)
 	for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
 		fake_broker_forget(&rig.broker);
 		size_t lists = rig_logged("list complete");
-		/* A connection that is closed without an answer is left by the HTTP client for another one: more
-		 * often than it has some. */
 		rig_control(
-		    "{\"op\":\"fail\",\"kind\":\"ConfigMap\",\"verb\":\"list\",\"status\":%s,\"times\":%d}",
-		    answers[i], strcmp(answers[i], "\"close\"") ? 2 : 4);
+		    "{\"op\":\"fail\",\"kind\":\"ConfigMap\",\"verb\":\"list\",\"status\":%s,\"times\":1000}",
+		    answers[i]);
 		rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"error410\"}");
 		SAYS(SOON,
 		     fake_broker_state(&rig.broker, "maps", "watch v1 ConfigMap", NULL) != WIRE_STATE_OK);
+		rig_control("{\"op\":\"heal\"}");
 		SAYS(SOON,
 		     fake_broker_state(&rig.broker, "maps", "watch v1 ConfigMap", NULL) == WIRE_STATE_OK);
 		CHECK(rig_logged("list complete") > lists);
@@ -274,11 +273,9 @@ static void busy(const char *retry)
 	rig_control("{\"op\":\"fail\",\"kind\":\"ConfigMap\",\"verb\":\"watch\",\"status\":429,\"%s\":4}",
 		    retry);
 	rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"end\"}");
-	int64_t from = 0;
-	SAYS(SOON, rig_requests("ConfigMap", "watch", "watch", NULL) == 1);
-	from = clock_boottime_ns();
-	SAYS(SOON, rig_requests("ConfigMap", "watch", "watch", NULL) == 2);
-	CHECK(clock_boottime_ns() - from > 2 * NS_PER_S); /* a date has no parts of a second */
+	SAYS(SOON, rig_requests("ConfigMap", "watch", "watch", NULL) >= 2);
+	double waited = rig_request_time("ConfigMap", "watch", 1) - rig_request_time("ConfigMap", "watch", 0);
+	CHECK_MSG(waited > 2, "%.1f s", waited); /* a date has no parts of a second */
 	CHECK(rig_lists("ConfigMap") == 0);
 	SAYS(SOON, rig_watching("ConfigMap"));
 }
@@ -304,7 +301,7 @@ static void a_silent_watch_is_given_up(void)
 {
 	flush("before-silence");
 	rig_requests_forget();
-	SAYS(SOON, rig_requests("ConfigMap", "watch", "watch", NULL) >= 1); /* --watch-idle-timeout 4s */
+	SAYS(2 * SOON, rig_requests("ConfigMap", "watch", "watch", NULL) >= 1); /* --watch-idle-timeout */
 	CHECK(rig_lists("ConfigMap") == 0);
 }
 
