@@ -76,7 +76,7 @@ int stack_api(struct stack *s, const char *method, const char *content_type, con
 				 .path = buf_str(&path),
 				 .content_type = content_type,
 				 .body = span_of(body),
-				 .timeout_ms = 30000};
+				 .timeout_ms = SOON * 1000};
 	struct http_result h = {0};
 	struct err err = {0};
 	if (http_do(s->http, &r, &h, answer ? answer : &dropped, &err) < 0)

@@ -85,7 +85,7 @@ static void dies(const char *what, const char *const *prefix, bool stop_init,
 	int64_t start = clock_boottime_ns();
 	kill(victim(&h), SIGKILL);
 	struct pollfd p = {h.init_fd, POLLIN, 0};
-	CHECK_MSG(poll(&p, 1, 5000) == 1, "kill -9 of %s: init lives on", what);
+	CHECK_MSG(poll(&p, 1, SOON * 1000) == 1, "kill -9 of %s: init lives on", what);
 	double ms = (double)(clock_boottime_ns() - start) / NS_PER_MS;
 	if (victim(&h) != h.host) { /* then the host notices, and ends */
 		int status = check_wait(h.host, SOON);
@@ -156,7 +156,7 @@ int main(int argc, char **argv)
 	if (argc > 2 && strcmp(argv[1], "hold") == 0)
 		return hold(argv[2]);
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	snprintf(marker, sizeof marker, "jail-death-%d", getpid());
+	snprintf(marker, sizeof marker, "jail-death-%d.", getpid());
 	own_copy();
 	freed();
 	dies("the host", NULL, false, the_host);

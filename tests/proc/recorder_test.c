@@ -121,7 +121,7 @@ static void run(int seconds)
 	int64_t interval = seconds * NS_PER_S / (ROLE_COUNT * (MIN_KILLS + 8));
 	unsigned long changes = 0;
 	while ((clock_boottime_ns() < end ||
-		(!enough_kills() && clock_boottime_ns() < end + seconds * NS_PER_S)) &&
+		(!enough_kills() && clock_boottime_ns() < end + 3 * seconds * NS_PER_S)) &&
 	       !refused()) {
 		size_t i = random_below(OBJECTS);
 		counters[i]++;
@@ -149,7 +149,7 @@ static void run_without_jail(void)
 {
 	setenv("RECONCILED_FAULT", "bare-group", 1);
 	begin(FEW);
-	int64_t end = clock_boottime_ns() + 60 * NS_PER_S;
+	int64_t end = clock_boottime_ns() + 2 * SOON * NS_PER_S;
 	for (size_t i = 0; clock_boottime_ns() < end && !refused(); i = (i + 1) % FEW) {
 		counters[i]++;
 		put(i, false);

@@ -3,6 +3,7 @@
 #include "json_scan.h"
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -60,7 +61,7 @@ static void say(const char *text)
 	}
 }
 
-/* The next line, terminated; "" when there is none in 20 s. Valid until the next call. */
+/* The next line, terminated; "" when there is none in a minute. Valid until the next call. */
 static const char *hear(void)
 {
 	static char line[sizeof talk.line];
@@ -75,7 +76,7 @@ static const char *hear(void)
 			memmove(talk.line, end + 1, talk.len);
 			return line;
 		}
-		if (poll(&p, 1, 20000) != 1)
+		if (poll(&p, 1, SOON * 1000) != 1)
 			return "";
 		ssize_t r = read(talk.from, talk.line + talk.len, sizeof talk.line - 1 - talk.len);
 		if (r <= 0)
@@ -230,6 +231,7 @@ static void wrong(void)
 
 int main(void)
 {
+	signal(SIGPIPE, SIG_IGN);
 	coprocess();
 	end_of_file();
 	long_line();

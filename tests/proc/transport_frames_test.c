@@ -26,11 +26,11 @@ static bool wait_readable(int fd, int timeout_ms)
 
 static int closed; /* GONE with a reason that expect() passed over */
 
-/* The next event of a type, at most 10 s; requests on the way get no answer, others are passed over. */
+/* The next event of a type, soon; requests on the way get no answer, others are passed over. */
 static struct transport_event expect(struct transport_server *s, enum transport_event_type type)
 {
 	struct transport_event e;
-	int64_t end = clock_boottime_ns() + 10 * NS_PER_S;
+	int64_t end = clock_boottime_ns() + SOON * NS_PER_S;
 	while (clock_boottime_ns() < end) {
 		enum transport_event_type t = transport_server_next(s, &e);
 		if (t == type)
@@ -41,7 +41,7 @@ static struct transport_event expect(struct transport_server *s, enum transport_
 		if (t == TRANSPORT_NOTHING)
 			wait_readable(transport_server_fd(s), 100);
 	}
-	CHECK_MSG(false, "waited 10 s for event %d", type);
+	CHECK_MSG(false, "waited in vain for event %d", type);
 	exit(check_result());
 }
 
@@ -79,7 +79,7 @@ static bool put(int fd, const void *bytes, size_t n)
 
 static bool get(int fd, void *bytes, size_t n)
 {
-	return wait_readable(fd, 10000) && recv(fd, bytes, n, MSG_WAITALL) == (ssize_t)n;
+	return wait_readable(fd, SOON * 1000) && recv(fd, bytes, n, MSG_WAITALL) == (ssize_t)n;
 }
 
 static void put_header(char header[8], uint32_t length, uint32_t id)
@@ -157,7 +157,7 @@ static void test_cut_in_a_frame(void)
 		struct transport_event e;
 		enum transport_event_type t;
 		while ((t = transport_server_next(s, &e)) == TRANSPORT_NOTHING)
-			CHECK(wait_readable(transport_server_fd(s), 10000));
+			CHECK(wait_readable(transport_server_fd(s), SOON * 1000));
 		CHECK_MSG(t == TRANSPORT_GONE && e.peer.pipe == pipe && !e.why, "after %zu bytes: event %d",
 			  sent, t);
 	}
@@ -192,7 +192,7 @@ static void test_malformed(void)
 		e = expect(s, TRANSPORT_GONE);
 		CHECK_MSG(e.peer.pipe == pipe && e.why && strstr(e.why, rows[i / 2].why), "it said: %s",
 			  e.why);
-		CHECK(wait_readable(fd, 10000) && read(fd, header, 1) == 0);
+		CHECK(wait_readable(fd, SOON * 1000) && read(fd, header, 1) == 0);
 		close(fd);
 	}
 	/* Nobody else was touched. */
@@ -224,7 +224,7 @@ static void test_greetings(void)
 		CHECK_MSG(e.refused == 1 && e.peer.pid == getpid() && strstr(e.why, rows[i].why),
 			  "it said: %s", e.why);
 		char byte;
-		CHECK(wait_readable(fd, 10000) && read(fd, &byte, 1) <= 0);
+		CHECK(wait_readable(fd, SOON * 1000) && read(fd, &byte, 1) <= 0);
 		close(fd);
 	}
 	transport_server_free(s);
@@ -269,7 +269,7 @@ static void test_peer_that_does_not_read(void)
 		put(fd, message, sizeof message);
 		enum transport_event_type t;
 		while ((t = transport_server_next(s, &e)) == TRANSPORT_NOTHING)
-			CHECK(wait_readable(transport_server_fd(s), 10000));
+			CHECK(wait_readable(transport_server_fd(s), SOON * 1000));
 		gone = t == TRANSPORT_GONE;
 		if (t == TRANSPORT_REQUEST)
 			CHECK(transport_answer(s, e.token, (struct span){large, 1 << 20}) == 0);
@@ -394,7 +394,7 @@ static void call(const char *path, const char *when)
 	for (int i = 0; i < 100 && r == -ENOTCONN; i++) {
 		struct transport_client *c = NULL;
 		CHECK_MSG(transport_dial(path, &c, &err) == 0, "dial: %s", err.text);
-		r = transport_call(c, span_of("hello"), 20000, &answer, &err);
+		r = transport_call(c, span_of("hello"), SOON * 1000, &answer, &err);
 		transport_client_free(c);
 	}
 	CHECK_MSG(r == 0 && span_is(buf_span(&answer), "hello"), "%s: %s", when, err.text);
@@ -413,6 +413,12 @@ static size_t descriptors_of(pid_t pid)
 	return n;
 }
 
+static bool has_said(const char *log, const char *text)
+{
+	_cleanup_(free_ptr) char *said = check_read(log);
+	return strstr(said, text) != NULL;
+}
+
 static void crowd(const char *name, const char *descriptors, const char *count, const char *greets)
 {
 	_cleanup_(free_ptr) char *path = xasprintf("%s/%s.sock", check_folder(), name);
@@ -424,13 +430,8 @@ static void crowd(const char *name, const char *descriptors, const char *count, 
 	call(path, "before the crowd");
 	size_t before = resident_kib(server);
 	pid_t peers = check_start(log, others);
-	bool open = false;
-	for (int i = 0; i < 2000 && !open; i++) { /* while they come */
-		call(path, name);
-		_cleanup_(free_ptr) char *said = check_read(log);
-		open = strstr(said, "all are open") != NULL;
-	}
-	CHECK_MSG(open, "%s: not all could connect", name);
+	CHECK_MSG(WAIT_FOR(2 * SOON, (call(path, name), has_said(log, "all are open"))), /* while they come */
+		  "%s: not all could connect", name);
 	call(path, name);
 	size_t after = resident_kib(server);
 	CHECK_MSG(after < before + GROWTH_KIB, "%s: the server grew from %zu to %zu KiB", name, before,
