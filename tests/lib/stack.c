@@ -29,7 +29,9 @@ void stack_init(struct stack *s)
 	s->runtime = folder_of(s->folder, "run", 0700);
 	s->log = xasprintf("%s/up.log", s->folder);
 	s->kubeconfig = xasprintf("%s/kubeconfig", s->runtime);
-	s->region = xasprintf("/dev/shm/reconciled-test-%d-%d", getpid(), n++);
+	s->region = xasprintf("/dev/shm%s-%d", strrchr(check_folder(), '/'), n++);
+	stack_file(s, "reconciled.yaml",
+		   "budgets: {queue: 32Mi, cache: 32Mi}\n"); /* beside those of other tests */
 }
 
 void stack_file(struct stack *s, const char *name, const char *fmt, ...)

@@ -10,8 +10,8 @@ struct stack {
 	struct http_client *http;
 };
 
-/* Makes the folders (config is where controller files go; records is writable for reconcilers). Nothing runs
- * yet. */
+/* Makes the folders (config is where controller files go, and a reconciled.yaml with small budgets; records is
+ * writable for reconcilers). Nothing runs yet. */
 void stack_init(struct stack *s);
 /* Writes a file into the config folder; mode 0755 if it begins with "#!". */
 void stack_file(struct stack *s, const char *name, const char *fmt, ...) _printf_(3, 4);
