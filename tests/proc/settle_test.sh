@@ -55,6 +55,7 @@ broker
 watch
 worker site
 ok "site is ready" within 60 logged site 'worker is ready'
+ok "site is swept" within 60 logged watcher 'sweep complete controller=site'
 
 sites=/apis/example.com/v1/namespaces/site/sites
 site() { api POST $sites "{\"apiVersion\":\"example.com/v1\",\"kind\":\"Site\",\"metadata\":{\"name\":\"$1\"}}" >/dev/null; }
@@ -67,6 +68,8 @@ is_settled() { [ "$(status settling)" = 0 ]; }
 state() { ctl queue site -o json | jq -r ".keys[] | select(.name == \"$1\") | .state"; } # NAME
 is_state() { [ "$(state "$1")" = "$2" ]; }
 in_vain() { [ "$(status settledInVain)" -gt "$1" ]; } # MORE THAN
+# A machine that is busy for 5 s ends a hold in vain: then its own writes may run a key again.
+not_again() { [ "$(runs "$1")" = "$2" ] || in_vain 0; } # NAME RUNS
 requeue() { ctl requeue "site/site/$1" >/dev/null; }
 hold() { echo 'watch=true' >"$dir/gate/hold"; }
 release() { rm "$dir/gate/hold"; }
@@ -85,13 +88,13 @@ site own
 ok "own: runs" within 60 ran own 1
 ok "own: wrote its status" within 60 is $sites/own .status.n 1
 barrier
-ok "own: its writes do not run it again" test "$(runs own)" = 1
+ok "own: its writes do not run it again" not_again own 1
 ok "own: it was held" test "$(status settled)" -ge 1
 requeue own
 ok "own: runs again when asked" within 60 ran own 2
 ok "own: and sees what it wrote" fresh own 2
 barrier
-ok "own: a changed child and a changed status do not run it again" test "$(runs own)" = 2
+ok "own: a changed child and a changed status do not run it again" not_again own 2
 
 # ---- somebody else's change in the middle ----
 touch "$dir/records/wait.mixed"
@@ -102,7 +105,7 @@ rm "$dir/records/wait.mixed"
 ok "mixed: runs once more" within 60 ran mixed 2
 ok "mixed: sees its own writes and the change" grep -q 'status=1 child=1 note=hello fresh' "$dir/records/mixed"
 barrier
-ok "mixed: exactly once more" test "$(runs mixed)" = 2
+ok "mixed: exactly once more" not_again mixed 2
 
 # ---- the watch is behind ----
 # On a machine that is busy for 5 s the hold may end in vain: then it is tried again.
