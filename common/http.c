@@ -4,7 +4,7 @@
  * Which rule comes from where: HTTP/1.1 only and no LOW_SPEED or pause (both fail on quiet streams; idle time
  * is measured here), own connections for watches, no Expect, no redirects,
  * identity encoding for watches (a server may compress each event as a gzip member of its own, and
- * libcurl 7.88 gives up after the first). */
+ * libcurl 7.88 gives up after the first; one that does it unasked is an error). */
 #include "http_private.h"
 #include <ctype.h>
 #include <linux/tcp.h> /* the C library's has no tcpi_min_rtt */
@@ -57,6 +57,19 @@ static bool header_value(const char *line, size_t len, const char *name, char *o
 	return true;
 }
 
+/* For a message: up to the first of these characters, and what can be shown. */
+static bool header_text(const char *line, size_t len, const char *name, const char *until, char *out,
+			size_t size)
+{
+	if (!header_value(line, len, name, out, size))
+		return false;
+	out[strcspn(out, until)] = '\0';
+	for (char *c = out; *c; c++)
+		if ((unsigned char)*c <= ' ' || (unsigned char)*c > '~')
+			*c = '?';
+	return true;
+}
+
 /* The end of an answer's headers. */
 static bool transfer_begin(struct http_transfer *t)
 {
@@ -71,6 +84,10 @@ static bool transfer_begin(struct http_transfer *t)
 	else if (!t->was_again && (t->again = http_auth_refused(c, t)))
 		return true;
 	t->started = true;
+	if (*t->encoding && status < 300) {
+		t->code = -EPROTO;
+		return false;
+	}
 	if (!t->cb.on_start)
 		return true;
 	c->calls++;
@@ -86,12 +103,19 @@ static size_t on_header(char *line, size_t size, size_t n, void *arg)
 	if (t->started)
 		return len;
 	char value[128];
-	if (header_value(line, len, "HTTP/", value, sizeof value))
-		t->result = (struct http_result){.retry_after_ms = -1};
-	else if (header_value(line, len, "Retry-After:", value, sizeof value))
-		t->result.retry_after_ms = retry_after_ms(value);
+	struct http_result *r = &t->result;
+	if (header_value(line, len, "HTTP/", value, sizeof value)) {
+		*r = (struct http_result){.retry_after_ms = -1};
+		*t->encoding = '\0';
+	} else if (header_value(line, len, "Retry-After:", value, sizeof value))
+		r->retry_after_ms = retry_after_ms(value);
 	else if (header_value(line, len, "Warning:", value, sizeof value))
-		t->result.warnings++;
+		r->warnings++;
+	else if (!header_text(line, len, "Content-Type:", " ;", r->type, sizeof r->type) &&
+		 !header_text(line, len, "Location:", "?", r->location, sizeof r->location) &&
+		 !t->compressed && header_text(line, len, "Content-Encoding:", " ,;", value, sizeof value) &&
+		 strcasecmp(value, "identity") != 0)
+		snprintf(t->encoding, sizeof t->encoding, "%.*s", (int)sizeof t->encoding - 1, value);
 	bool last = len == 2 && line[0] == '\r' && line[1] == '\n';
 	return !last || transfer_begin(t) ? len : 0;
 }
@@ -102,7 +126,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 	size_t len = size * n;
 	t->heard_ns = t->last_byte_ns;
 	t->last_byte_ns = clock_boottime_ns();
-	if (t->again || !len || !t->cb.on_data)
+	if (t->again || *t->encoding || !len || !t->cb.on_data)
 		return len;
 	t->client->calls++;
 	t->code = t->cb.on_data(t->ctx, (struct span){bytes, len});
@@ -185,10 +209,10 @@ static void set_headers(struct http_transfer *t)
 		add_header(t, *line);
 	if (c->host)
 		add_header(t, c->host);
-	bool compressed = wants_compression(t);
-	if (!compressed)
+	t->compressed = wants_compression(t);
+	if (!t->compressed)
 		add_header(t, "Accept-Encoding: identity");
-	curl_easy_setopt(t->easy, CURLOPT_ACCEPT_ENCODING, compressed ? "gzip" : NULL);
+	curl_easy_setopt(t->easy, CURLOPT_ACCEPT_ENCODING, t->compressed ? "gzip" : NULL);
 	curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers);
 }
 
@@ -378,8 +402,11 @@ static void transfer_end(struct http_transfer *t, CURLcode curl)
 	}
 	struct err err = {0};
 	int code = t->code;
+	char encoded[80];
+	snprintf(encoded, sizeof encoded, "%d, but it comes as %s, which was not asked for", t->result.status,
+		 t->encoding);
 	if (code)
-		http_explain_code(t, code, strerror(abs(code)), &err);
+		http_explain_code(t, code, *t->encoding ? encoded : strerror(abs(code)), &err);
 	else if (curl)
 		code = http_explain(t, curl, &err);
 	transfer_finish(t, code, &err);

@@ -15,8 +15,8 @@
  * The proxy is the kubeconfig's proxy-url, else the environment's (proxy.h). A TLS connection to the proxy itself
  * is checked as the server's is.
  *
- * Errors: -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT, -ECONNRESET (cut in the middle), -EPROTO, and -EACCES for
- * TLS refusals (unknown CA, wrong name, expired: err says which and until when), -ENOKEY (the token file or the
+ * Errors: -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT, -ECONNRESET (cut in the middle), -EPROTO (no HTTP, or an answer
+ * that is encoded as nobody asked for), and -EACCES for TLS refusals (unknown CA, wrong name, expired: err says which and until when), -ENOKEY (the token file or the
  * plugin gives no credential), -ENOMEM. A status of 400 and
  * more is no error here: see kube.h.
  *
@@ -59,6 +59,8 @@ struct http_result {
 	int status;		/* 0: no answer came */
 	int64_t retry_after_ms; /* from Retry-After, seconds or HTTP date; -1: none */
 	uint32_t warnings;	/* Warning: headers seen */
+	char type[64];		/* Content-Type without its parameters; "": none was said */
+	char location[128];	/* of a redirect, without its query, which may hold a secret; "": none */
 };
 
 struct http_transfer;

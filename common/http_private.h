@@ -69,6 +69,8 @@ struct http_transfer {
 	struct http_result result;
 	int code;	     /* what a callback or the idle clock ended it with */
 	bool started;	     /* on_start is done */
+	bool compressed;     /* asked for, so that curl unpacks what comes */
+	char encoding[32];   /* Content-Encoding that is nevertheless in what is handed out; "": none */
 	bool again;	     /* a 401, and there is a newer credential, or will be */
 	bool was_again;	     /* once is enough */
 	bool outdated;	     /* a watch whose connection was made with what has been replaced */

@@ -65,12 +65,25 @@ static bool is_status(struct span body)
 	       json_string_is(json_get(body, "kind"), "Status");
 }
 
+/* A login page, say. Who names no type is believed. */
+int kube_answers(const struct http_request *r, const struct http_result *h, struct err *err)
+{
+	if (!*h->type || strcasecmp(h->type, "application/json") == 0 ||
+	    (r->accept && strstr(r->accept, "*/*")))
+		return 0;
+	return err_set(err, -EPROTO,
+		       "%s %.*s: %d, but the answer is %s and no JSON: is it from an API server?", r->method,
+		       (int)strcspn(r->path, "?"), r->path, h->status, h->type);
+}
+
 int kube_status(const struct http_request *r, const struct http_result *h, struct span body,
 		struct kube_status *ret, struct err *err)
 {
 	struct kube_status s = {.code = h->status, .retry_after_ms = h->retry_after_ms};
 	int code = 0;
-	if (h->status < 200 || h->status > 299) {
+	if (h->status >= 200 && h->status <= 299) {
+		code = kube_answers(r, h, err);
+	} else {
 		const char *reason;
 		code = status_code(h->status, &reason);
 		snprintf(s.reason, sizeof s.reason, "%s", reason);
@@ -88,7 +101,8 @@ int kube_status(const struct http_request *r, const struct http_result *h, struc
 		}
 		if (h->status >= 300 && h->status < 400)
 			snprintf(s.message, sizeof s.message,
-				 "the server redirects, which is not followed: use its real address");
+				 "the server redirects to %s, which is not followed: use its real address",
+				 *h->location ? h->location : "nowhere");
 		if (h->status == 409 && strcmp(s.reason, "AlreadyExists") == 0)
 			code = -EEXIST;
 		err_set(err, code, "%s %.*s: %d %s%s%s", r->method, (int)strcspn(r->path, "?"), r->path,

@@ -48,11 +48,13 @@ struct kube_status {
 	char message[1024];	/* for a person */
 	int64_t retry_after_ms; /* header or details.retryAfterSeconds; -1: none */
 };
-/* 0 for 2xx; else a negative errno: 400 EINVAL, 401 EACCES, 403 EPERM, 404 ENOENT, 405 EOPNOTSUPP, 409
+/* 0 for 2xx, unless JSON was asked for and the answer is something else (-EPROTO); else a negative errno: 400 EINVAL, 401 EACCES, 403 EPERM, 404 ENOENT, 405 EOPNOTSUPP, 409
  * AlreadyExists EEXIST, 409 Conflict EBUSY, 410 ESTALE, 413 EMSGSIZE, 422 EINVAL, 429 EAGAIN, 5xx EIO. ret
  * may be NULL. err: "PATCH path: 403 Forbidden: message". */
 int kube_status(const struct http_request *r, const struct http_result *h, struct span body,
 		struct kube_status *ret, struct err *err);
+/* The part of it that asks for JSON: 0 or -EPROTO. */
+int kube_answers(const struct http_request *r, const struct http_result *h, struct err *err);
 /* http_do and kube_status in one. On failure body is as before. */
 int kube_do(struct http_client *c, const struct http_request *r, struct buf *body, struct kube_status *ret,
 	    struct err *err);

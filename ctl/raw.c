@@ -61,6 +61,7 @@ CTL_RUN(raw_run)
 	struct http_request request = {.method = argv[c.first],
 				       .path = argv[c.first + 1],
 				       .content_type = content_type(type),
+				       .accept = "application/json,*/*",
 				       .timeout_ms = REQUEST_MS};
 	if (!request.content_type)
 		ctl_usage(self, "--type is json, merge or apply, not %s", type);

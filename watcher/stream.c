@@ -152,6 +152,11 @@ static int on_start(void *ctx, const struct http_result *r)
 {
 	struct exchange *x = ctx;
 	x->started_ns = clock_boottime_ns();
+	if (r->status == 200 && kube_answers(&x->request, r, &x->err) < 0) {
+		x->failed = true;
+		x->event = REFLECTOR_NONSENSE;
+		return -EPROTO;
+	}
 	if (r->status != 200 || x->phase == REFLECTOR_DISCOVER)
 		return 0;
 	bool list = x->phase == REFLECTOR_LIST || x->phase == REFLECTOR_RELIST;
@@ -289,7 +294,9 @@ static void stream_ended(struct stream *s, int code, const struct err *err)
 	if (code)
 		log_info("watch lost", LOG_S("table", s->informer->name), LOG_SP("namespace", s->namespace),
 			 LOG_S("reason", err->text));
-	if (x->phase == REFLECTOR_WATCH) {
+	if (code == -EPROTO) {
+		stream_end_exchange(s, REFLECTOR_NONSENSE, -1, &text);
+	} else if (x->phase == REFLECTOR_WATCH) {
 		stream_end_exchange(s, code == -ETIMEDOUT ? REFLECTOR_IDLE : REFLECTOR_ENDED, -1, &text);
 	} else if (code == -ETIMEDOUT) {
 		/* Silence is what servers have that never heard of it. At the end of the request's time it is a list
@@ -324,7 +331,8 @@ static void on_end(void *ctx, int code, const struct http_result *r, const struc
 	else if (x->phase == REFLECTOR_WATCH || x->phase == REFLECTOR_STREAM)
 		stream_ended(s, code, &text);
 	else if (code)
-		stream_end_exchange(s, REFLECTOR_UNREACHABLE, -1, &text);
+		stream_end_exchange(s, code == -EPROTO ? REFLECTOR_NONSENSE : REFLECTOR_UNREACHABLE, -1,
+				    &text);
 	else if (x->phase == REFLECTOR_DISCOVER)
 		stream_discovered(s, 200);
 	else if (json_stream_end(x->json, &text) < 0)

@@ -108,7 +108,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(200, b"{}")
             self.close_connection = True
         elif act == "redirect":
-            self.answer(302, b"", Location="/hello")
+            self.answer(302, b"", Location=q.get("to", "/hello"))
+        elif act == "page":
+            self.answer(200, b"<html>please log in</html>", Content_Type="text/html; charset=utf-8")
         elif act == "token":
             good = self.headers.get("Authorization") == "Bearer " + q["want"]
             if good:
@@ -127,10 +129,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.chunk(b"open\n")
                 self.until_closed()
         elif act == "gzip":
-            packed = "gzip" in self.headers.get("Accept-Encoding", "")
+            packed = "unasked" in q or "gzip" in self.headers.get("Accept-Encoding", "")
             data = b"x" * 100000
             if packed:
-                self.answer(200, gzip.compress(data), Content_Encoding="gzip")
+                self.answer(int(q.get("code", 200)), gzip.compress(data), Content_Encoding="gzip")
             else:
                 self.answer(200, data)
         elif act == "slow":

@@ -12,11 +12,13 @@ POST /control with one JSON object:
   {"op": "delete", "kind": K, "namespace": N, "name": X}      "data": a change and the delete in one
   {"op": "fail", "kind": K, "verb": "list"|"watch"|"discover"|"page2"|"whole", "status": S, "times": T, "retryAfter": R, "retryDate": R}
                                  page2: a list's second page; whole: a list with a resourceVersion
-                                 S: an HTTP status, or "html", "empty", "object" (200 with nonsense), "close" (no answer)
+                                 S: an HTTP status, or "html", "empty", "object", "success" (200 with nonsense), "close" (no answer),
+                                 "gzip" (compressed, which nobody asked for)
   {"op": "watches", "kind": K, "how": "end"|"cut"|"reset"|"error410"|"error500"|"garbage"|"bookmark"|"silent"|"speak"}
   {"op": "watches", "kind": K, "how": "drip"}                 white space, every 0.2 s, and nothing else any more
   {"op": "greet", "kind": K, "text": T}                       with which each new watch begins; "": none
   {"op": "send", "kind": K, "before": T, "text": T, "repeat": N, "after": T}   into its watches, as it is
+  {"op": "chunks", "bytes": N}                                what its watches send comes in chunks of so many bytes; 0: each event in one
   {"op": "streaming", "how": "refuse"|"serve"|"ignore"|"unmarked"|"cut"|"end"}
                                  a watch with sendInitialEvents: 422 (as it begins); served; as if it had not been asked for; with a
                                  bookmark that says nothing of an end; cut or ended after half of it. Its verb is "stream"; what is to fail a "list" fails it, too
@@ -29,6 +31,7 @@ POST /control with one JSON object:
 """
 import base64
 import bisect
+import gzip
 import http.server
 import json
 import os
@@ -57,6 +60,7 @@ streaming = "refuse"
 lag, lag_admitted = 0, True
 token = None
 greetings = {}
+chunks = 0
 watches = {k: [] for k in PLURAL}
 
 
@@ -89,7 +93,7 @@ def put(c):
 
 
 def control(c):
-    global compacted, streaming, token, lag, lag_admitted
+    global compacted, streaming, token, lag, lag_admitted, chunks
     op = c["op"]
     if op == "put" and "count" in c:
         for i in range(c["count"]):
@@ -119,6 +123,8 @@ def control(c):
             expired[k] = c.get("how", "http")
     elif op == "greet":
         greetings[c["kind"]] = c["text"]
+    elif op == "chunks":
+        chunks = c["bytes"]
     elif op == "streaming":
         streaming = c["how"]
     elif op == "lag":
@@ -154,10 +160,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *args):
         pass
 
-    def answer(self, code, text, extra=()):
-        body = text.encode()
+    def answer(self, code, text, extra=(), kind="application/json"):
+        body = text if isinstance(text, bytes) else text.encode()
         self.send_response(code)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         for name, value in extra:
             self.send_header(name, value)
@@ -180,7 +186,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return False
         what = f["status"]
         if what == "html":
-            self.answer(200, "<html>please log in</html>")
+            self.answer(200, "<html>please log in</html>", kind="text/html; charset=utf-8")
+        elif what == "gzip":
+            self.answer(200, gzip.compress(b"{}"), [("Content-Encoding", "gzip")])
         elif what == "empty":
             self.answer(200, "")
         elif what == "object":
@@ -194,6 +202,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             extra = [("Retry-After", str(f["retryAfter"]))] if "retryAfter" in f else []
             if "retryDate" in f:
                 extra = [("Retry-After", self.date_time_string(time.time() + f["retryDate"]))]
+            if what == 302:
+                extra = [("Location", "https://login.example.test/start?state=secret")]
             self.answer(what, status(what, f.get("reason", "Test"), "planted by the test"), extra)
         return True
 
@@ -284,9 +294,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         line = '{"type":"%s","object":%s}\n' % (what, text)
         if cut:
             line = line[:len(line) // 2]
-        data = line.encode()
-        self.wfile.write(b"%x\r\n" % len(data) + data + b"\r\n")
-        self.wfile.flush()
+        self.send_bytes(line.encode())
+
+    def send_bytes(self, data):
+        size = chunks or len(data)
+        for part in (data[at:at + size] for at in range(0, len(data), size)):
+            self.wfile.write(b"%x\r\n" % len(part) + part + b"\r\n")
 
     def send_raw(self, c):
         text, left = c["text"].encode(), c.get("repeat", 1)
@@ -296,8 +309,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 part = text * min(left, most)
                 left -= most
             if part:
-                self.wfile.write(b"%x\r\n" % len(part) + part + b"\r\n")
-        self.wfile.flush()
+                self.send_bytes(part)
 
     def watch(self, kind, space, query):
         since = int(query.get("resourceVersion", 0))

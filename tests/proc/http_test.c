@@ -378,6 +378,59 @@ static void test_compression(const struct fixture *s)
 	http_client_free(c);
 }
 
+/* A server, or what stands before it, that compresses what nobody asked it to: said, and never handed out. */
+static void test_compressed_unasked(const struct fixture *s)
+{
+	struct kubeconfig k = fixture_config(s, "http");
+	k.disable_compression = true;
+	struct http_client *c = fixture_client(&k);
+	struct buf body = {0};
+	struct err err = {0};
+	struct watch w = {0};
+	CHECK(fixture_get(c, "/gzip?unasked=1", &body, &err) == -EPROTO && !body.len);
+	CHECK_MSG(strstr(err.text, "/gzip: 200, but it comes as gzip, which was not asked for"), "%s",
+		  err.text);
+	watch_begin(c, &w, "/gzip?unasked=1", 0, true);
+	CHECK(RUN_UNTIL(c, 10, w.ends) && w.code == -EPROTO && !w.starts && !w.pieces &&
+	      w.result.status == 200);
+	CHECK_MSG(strstr(w.err.text, "comes as gzip"), "%s", w.err.text);
+	/* Of a refusal the status is what counts. */
+	CHECK(fixture_get(c, "/gzip?unasked=1&code=403", &body, &err) == 0 && fixture_last.status == 403 &&
+	      !body.len);
+	http_client_free(c);
+}
+
+/* A login page or a redirect is no answer, and nobody else hears who we are. */
+static void test_no_api_server(const struct fixture *s)
+{
+	struct fixture other = fixture_start(NULL, NULL);
+	struct kubeconfig k = fixture_config(s, "http");
+	k.token = xstrdup("secret");
+	struct http_client *c = fixture_client(&k);
+	struct buf body = {0};
+	struct err err = {0};
+	struct kube_status status;
+	struct http_request page = {.method = "GET", .path = "/page", .timeout_ms = TIMEOUT_MS};
+	CHECK(kube_do(c, &page, &body, &status, &err) == -EPROTO && !body.len);
+	CHECK_MSG(strcmp(err.text,
+			 "GET /page: 200, but the answer is text/html and no JSON: is it from an API "
+			 "server?") == 0,
+		  "%s", err.text);
+	page.accept = "application/json,*/*";
+	CHECK(kube_do(c, &page, &body, &status, &err) == 0 && body.len);
+	_cleanup_(free_ptr) char *path =
+	    xasprintf("/redirect?to=http://127.0.0.1:%d/hello?state=secret", other.port);
+	struct http_request redirect = {.method = "GET", .path = path, .timeout_ms = TIMEOUT_MS};
+	CHECK(kube_do(c, &redirect, NULL, &status, &err) == -EPROTO && status.code == 302);
+	_cleanup_(free_ptr) char *to = xasprintf("redirects to http://127.0.0.1:%d/hello, which", other.port);
+	CHECK_MSG(strstr(err.text, to) && !strstr(err.text, "secret"), "%s", err.text);
+	_cleanup_(free_ptr) char *asked = xasprintf("%s/requests", other.folder);
+	CHECK(access(asked, F_OK) < 0);
+	buf_done(&body);
+	http_client_free(c);
+	fixture_stop(&other);
+}
+
 static void test_prefix_without_compression(const struct fixture *s)
 {
 	struct kubeconfig k = fixture_config(s, "http");
@@ -443,6 +496,8 @@ int main(void)
 	test_descriptors(&s);
 	test_tokens(&s);
 	test_compression(&s);
+	test_compressed_unasked(&s);
+	test_no_api_server(&s);
 	test_prefix_without_compression(&s);
 	test_kube(&s);
 	fixture_stop(&s);

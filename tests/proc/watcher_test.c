@@ -199,28 +199,62 @@ static void a_page_that_expired(void)
 	CHECK(rig_keys_of("maps") == 1);
 }
 
+/* What answers is no API server, or cannot be understood: nothing counts as deleted, and what it was is said. */
 static void nonsense_deletes_nothing(void)
 {
-	const char *const answers[] = {"\"html\"",    "\"empty\"", "\"object\"",
-				       "\"success\"", "\"close\"", "302"};
-	for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
+	static const struct {
+		const char *verb, *answer;
+		const char *says[2]; /* of a list in pages, of a streaming list; NULL: the same */
+	} rows[] = {
+	    {"list", "\"html\"", {"200, but the answer is text/html"}},
+	    {"list", "\"empty\"", {"ended after 0 bytes", "ended before its end was told"}},
+	    {"list", "\"object\"", {"it is no list", "an event without an object"}},
+	    {"list", "\"success\"", {"it is no list", "an event without an object"}},
+	    {"list", "\"close\"", {"the connection was cut"}},
+	    {"list", "\"gzip\"", {"it comes as gzip, which was not asked for"}},
+	    {"list", "302", {"redirects to https://login.example.test/start, which is not followed"}},
+	    {"watch", "\"html\"", {"200, but the answer is text/html"}},
+	    {"watch", "\"gzip\"", {"it comes as gzip, which was not asked for"}},
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const char *message = "", *says = rows[i].says[streaming && rows[i].says[1]];
 		fake_broker_forget(&rig.broker);
 		size_t lists = rig_logged("list complete");
 		rig_control(
-		    "{\"op\":\"fail\",\"kind\":\"ConfigMap\",\"verb\":\"list\",\"status\":%s,\"times\":1000}",
-		    answers[i]);
-		rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"error410\"}");
+		    "{\"op\":\"fail\",\"kind\":\"ConfigMap\",\"verb\":\"%s\",\"status\":%s,\"times\":1000}",
+		    rows[i].verb, rows[i].answer);
+		rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"%s\"}",
+			    *rows[i].verb == 'l' ? "error410" : "end");
 		SAYS(SOON,
-		     fake_broker_state(&rig.broker, "maps", "watch v1 ConfigMap", NULL) != WIRE_STATE_OK);
+		     fake_broker_state(&rig.broker, "maps", "watch v1 ConfigMap", &message) != WIRE_STATE_OK);
+		CHECK_MSG(strstr(message, says) && !strstr(message, "secret"), "%s %s: %s", rows[i].verb,
+			  rows[i].answer, message);
 		rig_control("{\"op\":\"heal\"}");
-		SAYS(SOON,
-		     fake_broker_state(&rig.broker, "maps", "watch v1 ConfigMap", NULL) == WIRE_STATE_OK);
+		CHECK(rig_heals("ConfigMap", "maps", "watch v1 ConfigMap"));
 		CHECK(rig_logged("list complete") > lists);
 		_cleanup_(free_ptr) char *mark = xasprintf("nonsense-%zu", i);
 		flush(mark);
-		CHECK_MSG(rig_keys_of("maps") == 1, "after %s: %zu keys", answers[i], rig_keys_of("maps"));
+		CHECK_MSG(rig_keys_of("maps") == 1, "after %s: %zu keys", rows[i].answer,
+			  rig_keys_of("maps"));
 		CHECK(rig_cache_says(MAPS, "n7", "n7"));
 	}
+}
+
+/* An ERROR in the stream: of a server that is busy, and of one that has a problem of its own. */
+static void errors_in_a_watch(void)
+{
+	flush("before-errors");
+	rig_requests_forget();
+	fake_broker_forget(&rig.broker);
+	rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"error429\"}");
+	SAYS(SOON, rig_requests("ConfigMap", "watch", "watch", NULL) == 1);
+	SAYS(SOON, rig_watching("ConfigMap"));
+	CHECK(rig_lists("ConfigMap") == 0);
+	rig_control("{\"op\":\"watches\",\"kind\":\"ConfigMap\",\"how\":\"error500\"}");
+	SAYS(SOON, rig_lists("ConfigMap") >= 1);
+	CHECK(rig_heals("ConfigMap", "maps", "watch v1 ConfigMap"));
+	flush("errors-done");
+	CHECK_MSG(rig_keys_of("maps") == 1, "%zu keys", rig_keys_of("maps"));
 }
 
 static void garbage_in_a_watch(void)
@@ -477,6 +511,7 @@ int main(int argc, char **argv)
 		a_page_that_expired();
 	nonsense_deletes_nothing();
 	garbage_in_a_watch();
+	errors_in_a_watch();
 	forbidden();
 	unauthorized();
 	busy("retryAfter");
