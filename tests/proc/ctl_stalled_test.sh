@@ -1,5 +1,5 @@
 #!/bin/sh
-# What stands still, and why, is seen: a reconciler, a map and a predicate that say no Hello.
+# What stands still, and why, is seen: a reconciler, a map and a predicate that say no Hello; a kind whose first list does not come.
 . "$SRC/tests/lib/ctl.sh"
 of() { r status -o json 2>/dev/null | jq -r ".controllers[] | select(.name == \"$1\") | $2"; } # CONTROLLER FILTER
 holds() { [ "$(of "$1" "$2")" = true ]; }
@@ -78,4 +78,21 @@ kill -HUP $UP
 check "it goes on" within 60 holds reconciler '.paused == null'
 check "the key runs" within 60 holds reconciler '.results.success >= 1'
 check "as status shows" shown '^reconciler .* -$'
+
+# ---- nothing runs before the first lists of its kinds are complete ----
+file lists <<YAML
+  for: {apiVersion: v1, kind: ConfigMap}
+  owns: [{apiVersion: example.com/v1, kind: Site}]
+  cacheSyncTimeout: 1s
+  reconciler: {exec: {command: ["true"]}}
+YAML
+kill -HUP $UP
+told() { "$ctl" explain lists/default/one $here 2>/dev/null | grep -q "$1"; }
+check "a key is given back after cacheSyncTimeout" within 60 told 'last: *NotReady'
+check "with what it waits for" told 'said: *CacheNotReady: .*first list of example.com/v1 Site is not complete'
+check "as status says" within 60 shown 'first list of example.com/v1 Site is not complete'
+check "it did not run, and did not fail" holds lists '.results.success == 0 and .results.error == 0'
+echo '{"metadata":{"name":"sites.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"sites","singular":"site","kind":"Site"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}' >"$FOLDER/sites.json"
+check "the kind comes" status_is 0 r raw POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions -f "$FOLDER/sites.json"
+check "it runs" within 60 holds lists '.results.success >= 1'
 check_result

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Names and kinds that need care, from the cache to the write and back: names with colons, a kind of one name in two groups, empty values
-# in a child, an object that leaves its selector.
+# Names, kinds and values that need care, from the cache to the write and back: names with colons, a kind of one name in two groups, numbers of 64
+# bits, empty values in a child, an object that leaves its selector.
 . "${SRC:?}/tests/lib/pipeline.sh"
 
 # NAME SPEC SCRIPT: a controller whose program notes each run
@@ -24,6 +24,15 @@ own clusters '  for: {apiVersion: db.example.com/v1, kind: Cluster, namespaces: 
   - {apiVersion: compute.example.com/v1, kind: Cluster}' <<'E2'
 #!/bin/sh
 jq -r '"run \(.request.name), \(.children | keys | join(" and "))"' >&2
+E2
+# It says what it reads and wants it back, every second.
+own digits '  for: {apiVersion: db.example.com/v1, kind: Cluster, namespaces: [digits]}
+  owns: [{apiVersion: compute.example.com/v1, kind: Cluster}]' <<'E2'
+#!/usr/bin/python3
+import re, sys
+spec = re.search(r'"spec": ?(\{[^}]*\})', sys.stdin.read()).group(1)
+print("run", spec, file=sys.stderr)
+print('{"result": {"requeueAfter": "1s"}, "status": %s, "children": [{"apiVersion": "compute.example.com/v1", "kind": "Cluster", "metadata": {"name": "d"}, "spec": %s}]}' % (spec, spec))
 E2
 # It runs every second; what it wants never changes.
 own nothing '  for: {apiVersion: v1, kind: ConfigMap, namespaces: [nothing], labelSelector: {matchLabels: {names: "yes"}}}
@@ -49,7 +58,7 @@ for group in db compute; do
 	api POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions '{"metadata":{"name":"clusters.'$group'.example.com"},"spec":{"group":"'$group'.example.com","scope":"Namespaced","names":{"plural":"clusters","singular":"cluster","kind":"Cluster","listKind":"ClusterList"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}' >/dev/null
 	ok "$group's clusters are served" within 60 api GET /apis/$group.example.com/v1/namespaces/clusters/clusters
 done
-for ns in clusters nothing leaves; do api POST /api/v1/namespaces '{"metadata":{"name":"'$ns'"}}' >/dev/null; done
+for ns in clusters digits nothing leaves; do api POST /api/v1/namespaces '{"metadata":{"name":"'$ns'"}}' >/dev/null; done
 everything
 
 # ---- names with colons ----
@@ -81,10 +90,26 @@ owned of-compute compute "$uid"
 owned of-db db "$mine"
 more() { [ "$(count clusters 'run a,')" = $((runs + 1)) ]; }
 ok "what the one of its group owns reconciles it, what the other owns does not" within 60 more
-explain_says() { "$BIN/reconcilectl" explain clusters/clusters/a --runtime-dir "$dir/run" --region-dir "$dir/region"; }
-ok "by the right one" sh -c "! grep -q of-compute" <<E2
-$(explain_says)
-E2
+ok "by the right one" explain clusters/clusters/a of-db
+ok "and not by the other" sh -c '! "$0" explain clusters/clusters/a --runtime-dir "$1/run" --region-dir "$1/region" | grep -q of-compute' "$BIN/reconcilectl" "$dir"
+
+# ---- numbers of 64 bits ----
+numbers='"id":9007199254740993,"big":9223372036854775807,"ratio":0.1'
+parent=/apis/db.example.com/v1/namespaces/digits/clusters/d child=/apis/compute.example.com/v1/namespaces/digits/clusters/d
+api POST /apis/db.example.com/v1/namespaces/digits/clusters '{"apiVersion":"db.example.com/v1","kind":"Cluster","metadata":{"name":"d"},"spec":{'"$numbers"'}}' >/dev/null
+exact() { api GET "$1" | tr -d ' \n' | grep -qF "\"$2\":{$numbers}"; }
+ok "its digits are in the status" within 60 exact $parent status
+ok "and in the child" within 60 exact $child spec
+said() { tr -d '\\' <"$dir/log/digits" | grep -qF "run {$numbers}"; }
+ok "as in the request" said
+versions() { echo "$(field $parent .metadata.resourceVersion) $(field $child .metadata.resourceVersion)"; }
+quiet() { grep 'attempt ended' "$dir/log/$1" | tail -n 1 | grep -q 'requests=0'; } # the last run asked the API server for nothing
+ok "then it has nothing to write" within 60 quiet digits
+version=$(versions)
+runs=$(count digits 'line="run')
+three() { [ "$(count digits 'line="run')" -ge $((runs + 3)) ]; }
+ok "it ran three times more" within 60 three
+ok "and wrote nothing" [ "$(versions)" = "$version" ]
 
 # ---- empty values in a child ----
 api POST /api/v1/namespaces/nothing/configmaps '{"metadata":{"name":"n","labels":{"names":"yes"}}}' >/dev/null

@@ -50,6 +50,8 @@ sites=/apis/example.com/v1/namespaces/site/sites
 ctl() { verb=$1; shift; "$BIN/reconcilectl" "$verb" --kubeconfig "$dir/secret/kubeconfig" "$@"; }
 echo '{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"s"}}' >"$dir/s.json"
 ok "reconcilectl raw goes there" ctl raw POST $sites -f "$dir/s.json"
+sed "s#$prefix/#$prefix#" "$dir/secret/kubeconfig" >"$dir/secret/without-slash"
+ok "without the slash, too" "$BIN/reconcilectl" raw GET $sites/s --kubeconfig "$dir/secret/without-slash"
 ok "reconcilectl wait sees the status, of what was read live" ctl wait example.com/v1/Site site/s --for status.read=s --timeout 60s
 ok "the child is written" has /api/v1/namespaces/site/configmaps/child '.metadata.ownerReferences[0].name == "s"'
 ok "so is the event" within 60 has /apis/events.k8s.io/v1/namespaces/site/events 'any(.items[]; .reason == "Seen")'

@@ -84,7 +84,11 @@ static void test_server_names(void)
 	CHECK(tls_get(&k, NULL) == 0);
 	k = tls_config(&address, "ca");
 	k.tls_server_name = xstrdup("kube.example.test");
+	_cleanup_(free_ptr) char *path = xasprintf("%s/requests", address.folder);
+	_cleanup_(free_ptr) char *before = check_read(path);
 	CHECK(tls_get(&k, "not for kube.example.test") == -EACCES);
+	_cleanup_(free_ptr) char *after = check_read(path);
+	CHECK(strcmp(before, after) == 0); /* no header was sent */
 	fixture_stop(&named);
 	fixture_stop(&address);
 }

@@ -172,6 +172,9 @@ api PATCH $picks/leaver '{"metadata":{"labels":{"tier":"db"}},"spec":{"title":"l
 says picky 'line="picky leaver finalizing left"'
 ok "picky: what left the selector is let go of" within 60 is $picks/leaver '.metadata.finalizers' null
 ok "picky: and stays" is $picks/leaver '.metadata.deletionTimestamp' null
+api PATCH $picks/leaver '{"metadata":{"labels":{"tier":"web"}},"spec":{"title":"back"}}' application/merge-patch+json >/dev/null
+says picky 'line="picky leaver running back'
+ok "picky: what comes back has the finalizer again" is $picks/leaver '.metadata.finalizers[0]' example.com/picky
 api DELETE $picks/goer >/dev/null
 says picky 'line="picky goer finalizing goer"'
 ok "picky: a deleted one goes" within 60 is $picks/goer .code 404

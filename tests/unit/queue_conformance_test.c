@@ -57,7 +57,6 @@ Test(workqueue, add_while_processing_runs_once_more_after_it)
 	cr_assert(!lib_grant(&l, &again));
 }
 
-/* ==== */
 Test(workqueue, len_is_of_ready_keys_only)
 {
 	lib_add(&l, "a");

@@ -14,7 +14,7 @@
 #ifdef __SANITIZE_ADDRESS__
 enum { STEPS = 100000 };
 #else
-enum { STEPS = 250000 };
+enum { STEPS = 500000 };
 #endif
 enum { SHRINK_SECONDS = 15, THIN = 2 /* exit status: all agreed, but not everything happened */ };
 
