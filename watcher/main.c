@@ -8,7 +8,7 @@ static const struct program_option options[] = {
     {.name = "watch-idle-timeout",
      .argument = "DURATION",
      .text = &idle_timeout,
-     .help = "give a watch up that was silent for so long (default: what the server was asked for and 30s)"},
+     .help = "give a watch up that was silent for so long, at least 1s [by its bookmarks: see the manual]"},
     {0}};
 
 /* ---- start ---- */
