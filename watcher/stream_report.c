@@ -85,6 +85,11 @@ void stream_report(struct stream *s, enum reflector_event event, const struct er
 {
 	if ((size_t)event >= ARRAY_SIZE(told) || !told[event].text)
 		return;
+	/* What the first 404 of a list or watch means, discovery says in a moment. */
+	if (event == REFLECTOR_NOT_SERVED && s->reflector.phase != REFLECTOR_DISCOVER && !s->missed) {
+		s->missed = true;
+		return;
+	}
 	struct buf text = {.limit = 1000};
 	buf_printf(&text, "%s: %s", told[event].text, err->text);
 	char hint[HTTP_HINT_MAX];
@@ -103,6 +108,6 @@ void stream_report(struct stream *s, enum reflector_event event, const struct er
 
 void stream_report_ok(struct stream *s)
 {
-	s->told_nonsense = false;
+	s->told_nonsense = s->missed = false;
 	report(s, WIRE_STATE_OK, "", false);
 }

@@ -117,6 +117,7 @@ struct stream {
 	bool listed;	       /* once in this process */
 	bool told;	       /* reported failed or waiting in this process */
 	bool told_nonsense;    /* what is reported now is that */
+	bool missed;	       /* a list or watch got 404 since it went well */
 	int64_t due_ns;	       /* when to do what reflector.phase says; INT64_MAX: something is under way */
 	enum wire_state state; /* what was reported last */
 	char *message;

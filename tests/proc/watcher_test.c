@@ -428,7 +428,9 @@ static void a_kind_that_comes_later(void)
 static void a_kind_that_goes_and_comes(void)
 {
 	const char *topic = "watch example.com/v1 Website";
+	const char *problem = "watch has a problem table=\"example.com/v1 Website\"";
 	struct broker_key k = {0};
+	size_t problems = rig_logged(problem);
 	fake_broker_forget(&rig.broker);
 	SAYS(SOON, rig_watching("Website")); /* else there is none yet to end */
 	rig_control("{\"op\":\"serve\",\"kind\":\"Website\",\"served\":false}");
@@ -444,6 +446,7 @@ static void a_kind_that_goes_and_comes(void)
 	CHECK(k.cause == WIRE_CAUSE_DELETED && k.primary_changed);
 	SAYS(SOON, fake_broker_count(&rig.broker, "sites", "shop", "w2", NULL) == 1);
 	SAYS(SOON, fake_broker_state(&rig.broker, "sites", topic, NULL) == WIRE_STATE_OK);
+	CHECK_MSG(rig_logged(problem) == problems + 1, "%zu lines", rig_logged(problem) - problems);
 }
 
 static void a_reload(void)
