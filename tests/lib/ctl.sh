@@ -8,6 +8,8 @@ check_end() {
 	[ -z "$UP" ] || kill -9 "$UP" 2>/dev/null
 	rm -rf "$region"
 }
+# After it nothing runs again but for what the test does: the first sweep adds each key once more.
+swept() { r status -o json | jq -e '[.controllers[].swept] | length > 0 and all'; }
 # shellcheck disable=SC2086
 r() { # COMMAND ARGUMENT...
 	command=$1

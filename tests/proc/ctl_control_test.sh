@@ -44,6 +44,7 @@ chmod 755 "$FOLDER" "$FOLDER/c/moody.sh"
 UP=$!
 check "it starts" within 60 says "$FOLDER/up.out" running:
 check "the controller is there" within 60 is moody .configured true
+check "the first sweep is over" within 60 swept
 
 # ---- pause and resume ----
 object one 1

@@ -35,6 +35,7 @@ chmod 755 "$FOLDER" "$FOLDER/c" "$FOLDER/c/moody.sh"
 "$ctl" up -f "$FOLDER/c" $here >"$FOLDER/up.out" 2>"$FOLDER/up.err" &
 UP=$!
 check "it starts" within 60 says "$FOLDER/up.out" running:
+check "the first sweep is over" within 60 swept
 
 # ---- wait ----
 object fine 1

@@ -42,6 +42,7 @@ chmod 755 "$FOLDER"
 RECONCILED_TEST_IDLE_MS=2000 "$ctl" up -f "$FOLDER/c" $here >"$FOLDER/up.out" 2>"$FOLDER/up.err" &
 UP=$!
 check "up starts as many as may be wanted" within 60 says "$FOLDER/up.out" "1 controller, 3 worker processes"
+check "the first sweep is over" within 60 swept
 check "two of three sleep" within 60 asleep_are 2
 check "and have no program" within 60 programs_are 1
 check "status, for people" status_is 0 r status
