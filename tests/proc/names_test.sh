@@ -18,6 +18,11 @@ cat <<E3
   "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "$RECONCILE_NAME"}, "subjects": []}]}
 E3
 E2
+own routes '  for: {apiVersion: networking.k8s.io/v1, kind: Ingress, namespaces: [routes]}
+  owns: [{apiVersion: v1, kind: ConfigMap}]' <<'E2'
+#!/bin/sh
+jq -r '"run \(.request.name), \(.object.apiVersion)"' >&2
+E2
 own clusters '  for: {apiVersion: db.example.com/v1, kind: Cluster, namespaces: [clusters]}
   owns:
   - {apiVersion: v1, kind: ConfigMap}
@@ -54,11 +59,14 @@ jq -r '"run \(.request.name), there: \(.object != null), finalizing: \(.finalizi
 [ "$RECONCILE_NAME" != stays ] || echo '{"children":[{"apiVersion":"v1","kind":"Secret","metadata":{"name":"of-stays"}}]}'
 E2
 api_server
-for group in db compute; do
-	api POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions '{"metadata":{"name":"clusters.'$group'.example.com"},"spec":{"group":"'$group'.example.com","scope":"Namespaced","names":{"plural":"clusters","singular":"cluster","kind":"Cluster","listKind":"ClusterList"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}' >/dev/null
-	ok "$group's clusters are served" within 60 api GET /apis/$group.example.com/v1/namespaces/clusters/clusters
-done
-for ns in clusters digits nothing leaves; do api POST /api/v1/namespaces '{"metadata":{"name":"'$ns'"}}' >/dev/null; done
+definition() { # GROUP PLURAL KIND
+	api POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions '{"metadata":{"name":"'$2.$1'"},"spec":{"group":"'$1'","scope":"Namespaced","names":{"plural":"'$2'","kind":"'$3'","listKind":"'$3'List"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}' >/dev/null
+	ok "$1's $2 are served" within 60 api GET /apis/$1/v1/namespaces/names/$2
+}
+definition db.example.com clusters Cluster
+definition compute.example.com clusters Cluster
+definition edge.example.com ingresses Ingress
+for ns in clusters routes digits nothing leaves; do api POST /api/v1/namespaces '{"metadata":{"name":"'$ns'"}}' >/dev/null; done
 everything
 
 # ---- names with colons ----
@@ -83,15 +91,28 @@ ok "both are there" has /apis/db.example.com/v1/namespaces/clusters/clusters/a '
 uid=$(field /apis/compute.example.com/v1/namespaces/clusters/clusters/a .metadata.uid)
 mine=$(field /apis/db.example.com/v1/namespaces/clusters/clusters/a .metadata.uid)
 runs=$(count clusters 'run a,')
-owned() { # NAME GROUP UID
-	api POST /api/v1/namespaces/clusters/configmaps '{"metadata":{"name":"'$1'","ownerReferences":[{"apiVersion":"'$2'.example.com/v1","kind":"Cluster","name":"a","uid":"'$3'","controller":true}]}}' >/dev/null
+owned() { # NAMESPACE NAME GROUP KIND UID
+	api POST /api/v1/namespaces/$1/configmaps '{"metadata":{"name":"'$2'","ownerReferences":[{"apiVersion":"'$3'/v1","kind":"'$4'","name":"a","uid":"'$5'","controller":true}]}}' >/dev/null
 }
-owned of-compute compute "$uid"
-owned of-db db "$mine"
+owned clusters of-compute compute.example.com Cluster "$uid"
+owned clusters of-db db.example.com Cluster "$mine"
 more() { [ "$(count clusters 'run a,')" = $((runs + 1)) ]; }
 ok "what the one of its group owns reconciles it, what the other owns does not" within 60 more
 ok "by the right one" explain clusters/clusters/a of-db
 ok "and not by the other" sh -c '! "$0" explain clusters/clusters/a --runtime-dir "$1/run" --region-dir "$1/region" | grep -q of-compute' "$BIN/reconcilectl" "$dir"
+
+# The same beside a kind of the API server's own.
+routes=networking.k8s.io/v1/namespaces/routes/ingresses edges=edge.example.com/v1/namespaces/routes/ingresses
+api POST /apis/$routes '{"apiVersion":"networking.k8s.io/v1","kind":"Ingress","metadata":{"name":"a"},"spec":{"defaultBackend":{"service":{"name":"s","port":{"number":80}}}}}' >/dev/null
+api POST /apis/$edges '{"apiVersion":"edge.example.com/v1","kind":"Ingress","metadata":{"name":"a"}}' >/dev/null
+says routes 'run a, networking.k8s.io/v1'
+runs=$(count routes 'run a,')
+owned routes of-edge edge.example.com Ingress "$(field /apis/$edges/a .metadata.uid)"
+owned routes of-route networking.k8s.io Ingress "$(field /apis/$routes/a .metadata.uid)"
+more() { [ "$(count routes 'run a,')" = $((runs + 1)) ]; }
+ok "an Ingress of another group owns nothing of ours" within 60 more
+ok "it was the right one" explain routes/routes/a of-route
+ok "and none has run for it" [ "$(count routes 'run a,')" = $((runs + 1)) ]
 
 # ---- numbers of 64 bits ----
 numbers='"id":9007199254740993,"big":9223372036854775807,"ratio":0.1'

@@ -49,6 +49,11 @@ static const struct nonsense {
      "nested deeper"},
     {"an event of 66 MB", "{\"type\":\"ADDED\",\"object\":{\"a\":\"", "xxxxxxxxxxxxxxxx", 66 * MIB / 16,
      "\"}}\n", "a value of more than 64 MiB"},
+    {"an object of 40 MB", "{\"type\":\"ADDED\",\"object\":{\"data\":{\"x\":\"", "xxxxxxxxxxxxxxxx",
+     40 * MIB / 16,
+     "\"},\"metadata\":{\"namespace\":\"shop\",\"name\":\"odd\",\"uid\":\"odd\",\"resourceVersion\":\"1\"}}}"
+     "\n",
+     "shop/odd: an object of"},
     /* taken */
     {"a version that is no number", "", ADDED(META(NAME UID ",\"resourceVersion\":\"abc\"")), 1, "", NULL},
     {"the same event over and over", "", ADDED(META(NAME UID ",\"resourceVersion\":\"900\"")), 20000, "",
