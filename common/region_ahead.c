@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -44,6 +45,11 @@ static void touch(char *at, uint64_t bytes)
 static bool make_ready(struct region_ahead *a, uint64_t from, uint64_t to)
 {
 	int rc;
+	struct stat st;
+	/* One that somebody has cut is not made longer: its writer would not notice, and go on with zeros. */
+	if (fstat(a->fd, &st) < 0 ||
+	    (uint64_t)st.st_size < atomic_load_explicit(&a->ready, memory_order_relaxed))
+		return false;
 	do
 		rc = posix_fallocate(a->fd, (off_t)from, (off_t)(to - from));
 	while (rc == EINTR);

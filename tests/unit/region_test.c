@@ -218,6 +218,21 @@ Test(region, a_thread_allocates_ahead_of_the_writer_and_never_above_the_most)
 	region_done(&r);
 }
 
+Test(region, the_thread_does_not_lengthen_a_file_that_was_cut)
+{
+	struct region r = writer(REGION_CREATED);
+	cr_assert(region_ahead_start(&r) == 0);
+	for (int i = 0; i < 60000 && !is_ahead(&r, spec.initial_size + REGION_AHEAD); i++)
+		usleep(1000);
+	cr_assert(truncate(path, 0) == 0);
+	region_ahead_has(r.ahead, spec.initial_size + 2 * REGION_AHEAD); /* is asked for more */
+	for (int i = 0; i < 200 && !is_ahead(&r, 1); i++)
+		usleep(1000);
+	cr_assert(!is_ahead(&r, 1));
+	cr_assert(!region_in_place(&r));
+	region_done(&r);
+}
+
 static bool is_resident(void *at, size_t bytes)
 {
 	unsigned char pages[512];
