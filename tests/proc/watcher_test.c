@@ -427,7 +427,7 @@ static void a_kind_that_comes_later(void)
 /* Its definition was deleted and made again, with the objects changed meanwhile. */
 static void a_kind_that_goes_and_comes(void)
 {
-	const char *topic = "watch example.com/v1 Website";
+	const char *topic = "watch example.com/v1 Website", *message = "";
 	const char *problem = "watch has a problem table=\"example.com/v1 Website\"";
 	struct broker_key k = {0};
 	size_t problems = rig_logged(problem);
@@ -435,7 +435,8 @@ static void a_kind_that_goes_and_comes(void)
 	SAYS(SOON, rig_watching("Website")); /* else there is none yet to end */
 	rig_control("{\"op\":\"serve\",\"kind\":\"Website\",\"served\":false}");
 	rig_control("{\"op\":\"watches\",\"kind\":\"Website\",\"how\":\"end\"}");
-	SAYS(SOON, fake_broker_state(&rig.broker, "sites", topic, NULL) == WIRE_STATE_WAITING);
+	SAYS(SOON, fake_broker_state(&rig.broker, "sites", topic, &message) == WIRE_STATE_WAITING &&
+		       strstr(message, "example.com/v1 is not served"));
 	rig_control("{\"op\":\"forget\",\"kind\":\"Website\",\"namespace\":\"shop\",\"name\":\"w\"}");
 	rig_control("{\"op\":\"put\",\"kind\":\"Website\",\"namespace\":\"shop\",\"name\":\"w2\"}");
 	flush("others-are-not-hurt");
