@@ -80,7 +80,8 @@ static void enter(struct table *t, uint32_t segment, uint32_t tag, uint32_t numb
 	struct table_line *line = &lines[(segment + len / TABLE_LINE) % TABLE_LINES];
 	line->tag[len % TABLE_LINE] = tag;
 	line->number[len % TABLE_LINE] = number;
-	if (len % TABLE_LINE == 0) /* the segment's next line, which no processor expects among so many */
+	/* The segment's next line: so many places in turn are more than a processor foresees. */
+	if (len % TABLE_LINE == 0)
 		__builtin_prefetch(&lines[(segment + len / TABLE_LINE + 1) % TABLE_LINES], 1);
 }
 
