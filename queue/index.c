@@ -1,10 +1,12 @@
 #include "hash.h"
 #include "index_find.h"
 
+static const struct index_recent not_recent = {.number = INDEX_NONE, .controller = UINT16_MAX};
+
 void index_recent_clear(struct index *x)
 {
 	for (size_t i = 0; i < INDEX_RECENT; i++)
-		x->recent[i] = (struct index_recent){.number = INDEX_NONE, .controller = UINT16_MAX};
+		x->recent[i] = not_recent;
 }
 
 void index_init(struct index *x, struct store *st)
@@ -141,7 +143,7 @@ static void namespace_forget(struct index *x, uint32_t number)
 	struct index_recent *r = &x->recent[index_recent_place(x->namespaces[number].controller,
 							       store_namespace(x->store, number))];
 	if (r->number == number)
-		*r = (struct index_recent){.number = INDEX_NONE, .controller = UINT16_MAX};
+		*r = not_recent;
 	table_remove(&x->by_namespace, index_tag(x->namespaces[number].hash), number);
 	store_namespace_drop(x->store, number);
 	x->forgotten++;

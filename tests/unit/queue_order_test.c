@@ -212,7 +212,6 @@ Test(order, a_namespace_that_loses_its_number_in_a_batch_is_another_one)
 	enum shm_state states[3];
 	struct wire_add_key key = lib_key("k", 0), keys[3];
 	for (int i = 0; i <= INDEX_IDLE; i++) {
-
 		if (i < INDEX_IDLE)
 			snprintf(old[i], sizeof(old[i]), "old-%d", i);
 		key.namespace = span_of(i < INDEX_IDLE ? old[i] : "last");
@@ -238,21 +237,21 @@ Test(order, a_namespace_that_loses_its_number_in_a_batch_is_another_one)
 
 Test(order, a_row_that_another_controller_had_has_none_of_its_namespaces)
 {
-	bool new;
+	bool is_new;
 	uint16_t first, second;
 	struct wire_add_key key = lib_key("k", 0);
 	enum shm_state state;
-	cr_assert(workqueue_open(&l.wq, "first", &first, &new) == 0 && new);
+	cr_assert(workqueue_open(&l.wq, "first", &first, &is_new) == 0 && is_new);
 	cr_assert(workqueue_add(&l.wq, first, &key, l.now, &state) == 0);
 	workqueue_drop(&l.wq, first, l.now);
-	cr_assert(workqueue_open(&l.wq, "second", &second, &new) == 0 && new &&second == first);
+	cr_assert(workqueue_open(&l.wq, "second", &second, &is_new) == 0 && is_new && second == first);
 	struct workqueue_rules rules = lib_rules();
 	workqueue_configure(&l.wq, second, &rules);
 	cr_assert(workqueue_add(&l.wq, second, &key, l.now, &state) == 0);
 	struct workqueue_grant g;
 	cr_assert(workqueue_grant(&l.wq, second, &lib_holder, l.now, &g) == 1);
-	lib_restart(
-	    &l); /* which computes all hashes, and finds the lease's to be of another key if one was not right */
+	/* It computes all hashes, and finds the lease's to be of another key if one was not right. */
+	lib_restart(&l);
 }
 
 Test(order, a_batch_is_its_keys_one_after_the_other)
