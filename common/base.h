@@ -49,27 +49,36 @@ static inline struct span span_of(const char *text)
 	return (struct span){text, text ? strlen(text) : 0};
 }
 /* Of 8 to 32 bytes without a call: most names are. */
-static inline bool span_eq(struct span a, struct span b)
+/* Are the first n bytes of both equal, and the last n? n is constant: 1, 4, or 8; they may overlap. */
+_inline_ bool ends_eq(const char *a, const char *b, size_t len, size_t n)
+{
+	uint64_t x[2] = {0}, y[2] = {0};
+	memcpy(&x[0], a, n);
+	memcpy(&y[0], b, n);
+	memcpy(&x[1], a + len - n, n);
+	memcpy(&y[1], b + len - n, n);
+	return ((x[0] ^ y[0]) | (x[1] ^ y[1])) == 0;
+}
+/* Without a call, so that who is in a hurry has nothing to put aside for one. Made for names: from 32 bytes on it is a loop. */
+_inline_ bool span_eq_inline(struct span a, struct span b)
 {
 	if (a.len != b.len)
 		return false;
-	if (a.len < 8 || a.len > 32)
-		return !a.len || memcmp(a.at, b.at, a.len) == 0;
-	uint64_t x[4], y[4];
-	size_t last = a.len - 8;
-	memcpy(&x[0], a.at, 8);
-	memcpy(&y[0], b.at, 8);
-	memcpy(&x[1], a.at + last, 8);
-	memcpy(&y[1], b.at + last, 8);
-	if ((x[0] ^ y[0]) | (x[1] ^ y[1]))
+	if (a.len < 4)
+		return !a.len || (ends_eq(a.at, b.at, a.len, 1) && a.at[a.len / 2] == b.at[a.len / 2]);
+	if (a.len < 8)
+		return ends_eq(a.at, b.at, a.len, 4);
+	if (!ends_eq(a.at, b.at, a.len, 8))
 		return false;
-	if (a.len <= 16)
-		return true;
-	memcpy(&x[2], a.at + 8, 8);
-	memcpy(&y[2], b.at + 8, 8);
-	memcpy(&x[3], a.at + last - 8, 8);
-	memcpy(&y[3], b.at + last - 8, 8);
-	return ((x[2] ^ y[2]) | (x[3] ^ y[3])) == 0;
+	/* What is between these 16 bytes, from both sides. */
+	for (size_t i = 8; i < a.len - i; i += 8)
+		if (!ends_eq(a.at + i, b.at + i, a.len - 2 * i, 8))
+			return false;
+	return true;
+}
+static inline bool span_eq(struct span a, struct span b)
+{
+	return a.len <= 32 ? span_eq_inline(a, b) : a.len == b.len && memcmp(a.at, b.at, a.len) == 0;
 }
 static inline bool span_is(struct span a, const char *text)
 {

@@ -171,12 +171,12 @@ struct shm_pending {
 };
 
 /* As it lies in the slot. Its parts are not stored one by one: a load of the whole would have to wait for all of these. */
-static inline uint64_t shm_pending_word(struct shm_pending p)
+_inline_ uint64_t shm_pending_word(struct shm_pending p)
 {
 	return p.count | (uint64_t)p.causes << 16 | (uint64_t)p.ends << 24 | (uint64_t)p.flags << 32 |
 	       (uint64_t)p.uncounted << 40 | (uint64_t)p.state << 48 | (uint64_t)p.wait << 56;
 }
-static inline struct shm_pending shm_pending_of(uint64_t word)
+_inline_ struct shm_pending shm_pending_of(uint64_t word)
 {
 	return (struct shm_pending){.count = (uint16_t)word,
 				    .causes = (uint8_t)(word >> 16),

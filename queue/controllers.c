@@ -21,7 +21,6 @@ void workqueue_rows_changed(struct workqueue *wq)
 			at = (at + 1) % (uint32_t)ARRAY_SIZE(wq->rows);
 		wq->rows[at] = (uint8_t)(i + 1);
 	}
-	index_recent_clear(&wq->index);
 }
 
 /* ---- rows ---- */

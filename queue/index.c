@@ -1,14 +1,6 @@
 #include "hash.h"
 #include "index_find.h"
 
-static const struct index_recent not_recent = {.number = INDEX_NONE, .controller = UINT16_MAX};
-
-void index_recent_clear(struct index *x)
-{
-	for (size_t i = 0; i < INDEX_RECENT; i++)
-		x->recent[i] = not_recent;
-}
-
 void index_init(struct index *x, struct store *st)
 {
 	*x = (struct index){.store = st, .seed = store_header(st)->hash_seed};
@@ -24,7 +16,6 @@ void index_init(struct index *x, struct store *st)
 		timers_init(&x->heaps[i], slots);
 	for (size_t i = 0; i < INDEX_IDLE; i++)
 		x->idle[i] = INDEX_NONE;
-	index_recent_clear(x);
 	index_ready_clear(x);
 }
 
@@ -53,27 +44,36 @@ uint64_t index_hash_of(const struct index *x, const struct shm_slot *s)
 
 /* ---- namespaces ---- */
 
-__attribute__((noinline)) uint64_t index_namespace_hash(const struct index *x, uint16_t controller,
-							const struct span *namespace)
+struct wanted {
+	const struct index *x;
+	const struct index_key *key;
+};
+
+static bool is_namespace(void *ctx, uint32_t number)
 {
-	return hash_inline(x->controllers[controller], *namespace);
+	const struct wanted *w = ctx;
+	const struct index_namespace *n = &w->x->namespaces[number];
+	return n->hash == w->key->namespace_hash && n->controller == w->key->controller &&
+	       span_eq(store_namespace(w->x->store, number), *w->key->namespace);
+}
+
+static bool is_key(void *ctx, uint32_t slot)
+{
+	const struct wanted *w = ctx;
+	const struct shm_slot *s = store_slot(w->x->store, slot);
+	return span_eq(store_name(w->x->store, s), *w->key->name) && is_namespace(ctx, s->namespace_number);
 }
 
 uint32_t index_namespace_find(const struct index *x, const struct index_key *key)
 {
-	struct index_wanted w = {.x = x, .key = key};
-	return key->number != INDEX_NONE
-		   ? key->number
-		   : table_find(&x->by_namespace, index_tag(key->namespace_hash), index_is_namespace, &w);
+	struct wanted w = {.x = x, .key = key};
+	return table_find(&x->by_namespace, index_tag(key->namespace_hash), is_namespace, &w);
 }
 
-__attribute__((noinline)) uint32_t index_find_further(const struct index *x, const struct index_key *key,
-						      struct shm_slot **ret_slot)
+uint32_t index_find(const struct index *x, const struct index_key *key)
 {
-	struct index_wanted w = {.x = x, .key = key};
-	uint32_t slot = table_find(&x->by_key, index_tag(key->hash), index_is_key, &w);
-	*ret_slot = w.slot;
-	return slot;
+	struct wanted w = {.x = x, .key = key};
+	return table_find(&x->by_key, index_tag(key->hash), is_key, &w);
 }
 
 static int namespace_new(struct index *x, const struct index_key *key, uint32_t *ret)
@@ -127,26 +127,26 @@ int index_expect(struct index *x)
 int index_namespace(struct index *x, const struct index_key *key, uint32_t *ret)
 {
 	*ret = index_namespace_find(x, key);
-	int rc = *ret == INDEX_NONE ? namespace_new(x, key, ret) : 0;
-	if (rc == 0 && key->number == INDEX_NONE)
-		x->recent[index_recent_place(key->controller, *key->namespace)] = (struct index_recent){
-		    .cell = store_namespace_at(x->store, *ret),
-		    .hash = key->namespace_hash,
-		    .number = *ret,
-		    .controller = key->controller,
-		};
-	return rc;
+	return *ret == INDEX_NONE ? namespace_new(x, key, ret) : 0;
+}
+
+void index_remember(struct index *x, const struct index_key *key, uint32_t slot)
+{
+	struct index_place place = index_recent_place(key->controller, *key->namespace, *key->name);
+	struct index_recent *r = &x->recent[place.set];
+	unsigned hits = table_hits_of_four(r->tag, place.tag);
+	for (int i = hits ? __builtin_ctz(hits) : INDEX_RECENT_KEYS - 1; i > 0; i--) {
+		r->tag[i] = r->tag[i - 1];
+		r->slot[i] = r->slot[i - 1];
+	}
+	r->tag[0] = place.tag;
+	r->slot[0] = slot;
 }
 
 static void namespace_forget(struct index *x, uint32_t number)
 {
-	struct index_recent *r = &x->recent[index_recent_place(x->namespaces[number].controller,
-							       store_namespace(x->store, number))];
-	if (r->number == number)
-		*r = not_recent;
 	table_remove(&x->by_namespace, index_tag(x->namespaces[number].hash), number);
 	store_namespace_drop(x->store, number);
-	x->forgotten++;
 }
 
 /* A namespace whose last key goes often gets the next one soon: the last ones of these are kept. */

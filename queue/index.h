@@ -2,7 +2,7 @@
  * the slots at a start. Pure. A slot is in at most one of a ready list and the heap.
  *
  * Memory: 16 bytes a slot, 9 to 19 a key (table.h), 16 a timed key; 80 bytes and 9 to 19 for each namespace of each
- * controller. Nothing is copied when it grows. */
+ * controller; 32 KiB for the recent keys. Nothing is copied when it grows. */
 #pragma once
 #include "store.h"
 #include "table.h"
@@ -13,7 +13,7 @@
  * band its namespaces take turns, and in a namespace it is first in, first out. No key moves, and none waits more than
  * 3 * INDEX_AGING behind keys of higher bands that became ready after it, and the turn of each namespace once for
  * each key of its own that is before it. */
-enum { INDEX_BANDS = 4, INDEX_IDLE = 64, INDEX_RECENT_BITS = 10, INDEX_RECENT = 1 << INDEX_RECENT_BITS };
+enum { INDEX_BANDS = 4, INDEX_IDLE = 64 };
 #define INDEX_AGING (30 * NS_PER_S)
 static inline unsigned index_band(int32_t priority) /* 0: above 0; 1: 0; 2: -1 to -99; 3: -100 and below */
 {
@@ -70,16 +70,15 @@ struct index_heap {
 struct index_key {
 	uint64_t namespace_hash, hash;	     /* shm_key_hash() of namespace and key */
 	const struct span *namespace, *name; /* the caller's */
-	uint32_t number; /* of the namespace, if it is among the recent ones; INDEX_NONE */
 	uint16_t controller;
 };
 
-/* A namespace that got a key, at a place that costs less than its hash to find: most adds are of these. */
+/* Keys that were added again lately, in sets of four, the newest first: most adds are of these, and their place costs less to find than
+ * their hash. It is a hint: the slot may have another key meanwhile, and so may have another key the same tag. */
+enum { INDEX_RECENT = 1024, INDEX_RECENT_KEYS = 4 };
 struct index_recent {
-	const struct shm_namespace *cell;
-	uint64_t hash;
-	uint32_t number;
-	uint16_t controller; /* UINT16_MAX: there is none */
+	_Alignas(16) uint32_t tag[INDEX_RECENT_KEYS]; /* 0: there is none */
+	uint32_t slot[INDEX_RECENT_KEYS];
 };
 
 struct index {
@@ -95,7 +94,6 @@ struct index {
 	uint32_t next_idle;
 	uint32_t room; /* slots below it have links and heap entries */
 	struct index_recent recent[INDEX_RECENT];
-	uint64_t forgotten;			   /* namespaces whose numbers were given back, ever */
 	uint64_t controllers[SHM_CONTROLLERS_MAX]; /* hashes of their names: the seeds of their namespaces */
 	struct index_ready ready[SHM_CONTROLLERS_MAX];
 };
@@ -109,9 +107,8 @@ static inline void index_ahead(struct index *x, struct big *b, size_t used)
 	if (next && x->store->touch)
 		x->store->touch(x->store->grow_ctx, next, BIG_STEP);
 }
-/* A row has this name now. With the last of them: index_recent_clear, for what another one had the row for. */
+/* A row has this name now. */
 void index_controller(struct index *x, uint16_t controller, struct span name);
-void index_recent_clear(struct index *x);
 
 /* ---- keys (and index_find.h) ---- */
 
@@ -124,6 +121,8 @@ _inline_ void index_prefetch(const struct index *x, uint64_t hash)
 {
 	table_prefetch(&x->by_key, index_tag(hash));
 }
+/* The key of the slot was added again. */
+void index_remember(struct index *x, const struct index_key *key, uint32_t slot);
 uint32_t index_namespace_find(const struct index *x, const struct index_key *key); /* or INDEX_NONE */
 /* The number of the key's namespace, which may be made now, with no key yet. -ENOSPC. */
 int index_namespace(struct index *x, const struct index_key *key, uint32_t *ret);

@@ -19,7 +19,7 @@ static struct shm_history happened(const struct shm_slot *s, enum shm_happened w
 }
 
 /* A merge where the slot's own count of merges is full: the row takes it over, this one included. */
-static void merge_counted(struct workqueue *wq, struct shm_slot *s, uint64_t word)
+static __attribute__((noinline)) void merge_counted(struct workqueue *wq, struct shm_slot *s, uint64_t word)
 {
 	struct store *st = wq->store;
 	const struct shm_controller *row = store_controller(st, s->controller);
@@ -86,7 +86,7 @@ _inline_ int plain_grant(struct workqueue *wq, uint32_t slot, const struct workq
 	struct shm_pending was = shm_pending_of(s->word);
 	struct shm_history h =
 	    happened(s, SHM_HAPPENED_GRANTED, state_next(was.state, STATE_EVENT_GRANT), now);
-	uint32_t ref;
+	uint32_t ref = 0;
 	if (store_detail_new(st, &ref) < 0)
 		return -ENOSPC;
 	h.generation = store_header(st)->next_generation;

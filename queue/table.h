@@ -11,7 +11,6 @@
 #endif
 
 #define TABLE_NONE UINT32_MAX
-#define TABLE_MORE (UINT32_MAX - 1)
 enum {
 	TABLE_LINE = 8,
 	TABLE_LINES = 320,				  /* of a segment */
@@ -76,21 +75,23 @@ _inline_ void table_prefetch(const struct table *t, uint32_t tag)
 	__builtin_prefetch(line, 1);
 }
 
+/* A bit for each of four tags that is this one. */
+static inline unsigned table_hits_of_four(const uint32_t *tags, uint32_t tag)
+{
+#ifdef __SSE2__
+	__m128i have = _mm_load_si128((const __m128i *)(const void *)tags);
+	return (unsigned)_mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(have, _mm_set1_epi32((int)tag))));
+#else
+	unsigned hits = 0;
+	for (unsigned i = 0; i < 4; i++)
+		hits |= (unsigned)(tags[i] == tag) << i;
+	return hits;
+#endif
+}
 /* A bit for each entry of the line that has this tag; those without a number may have any. */
 static inline unsigned table_hits(const struct table_line *line, uint32_t tag)
 {
-#ifdef __SSE2__
-	const __m128i want = _mm_set1_epi32((int)tag), *tags = (const __m128i *)(const void *)line->tag;
-	__m128i low = _mm_cmpeq_epi32(_mm_load_si128(&tags[0]), want);
-	__m128i high = _mm_cmpeq_epi32(_mm_load_si128(&tags[1]), want);
-	return (unsigned)(_mm_movemask_ps(_mm_castsi128_ps(low)) | _mm_movemask_ps(_mm_castsi128_ps(high))
-								       << 4);
-#else
-	unsigned hits = 0;
-	for (unsigned i = 0; i < TABLE_LINE; i++)
-		hits |= (unsigned)(line->tag[i] == tag) << i;
-	return hits;
-#endif
+	return table_hits_of_four(line->tag, tag) | table_hits_of_four(line->tag + 4, tag) << 4;
 }
 
 /* Where the first empty entry of a line is that has one. */
@@ -126,16 +127,4 @@ _inline_ uint32_t table_find(const struct table *t, uint32_t tag, bool (*is)(voi
 		if (!line->number[TABLE_LINE - 1])
 			return TABLE_NONE;
 	}
-}
-
-/* As table_find, but it looks at one entry only, which it nearly always is. TABLE_MORE: table_find must tell. */
-_inline_ uint32_t table_look(const struct table *t, uint32_t tag, bool (*is)(void *ctx, uint32_t number),
-			     void *ctx)
-{
-	const struct table_line *line = &table_lines(t, table_segment_of(t, tag))[table_home(tag)];
-	unsigned hits = table_hits(line, tag);
-	if (!hits)
-		return line->number[TABLE_LINE - 1] ? TABLE_MORE : TABLE_NONE;
-	uint32_t number = line->number[__builtin_ctz(hits)];
-	return number && is(ctx, number - 1) ? number - 1 : TABLE_MORE;
 }

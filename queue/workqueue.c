@@ -277,27 +277,42 @@ static __attribute__((noinline)) int cancel(struct workqueue *wq, const struct i
 	return 0;
 }
 
-/* What it calls is noinline: most adds need nothing of it, and should not have to put registers aside for it. */
-_inline_ int add(struct workqueue *wq, const struct index_key *at, const struct wire_add_key *key,
-		 int64_t now, enum shm_state *ret_state)
+static int add(struct workqueue *wq, const struct index_key *at, const struct wire_add_key *key, int64_t now,
+	       enum shm_state *ret_state)
 {
 	if (key->timer == WIRE_TIMER_CANCEL)
 		return cancel(wq, at, now, ret_state);
-	struct shm_slot *s;
-	uint32_t slot = index_find(&wq->index, at, &s);
+	uint32_t slot = index_find(&wq->index, at);
 	if (slot == INDEX_NONE && cause_is_own(key))
 		return add_new(wq, at, key, (struct span){0}, now, ret_state);
-	if (slot == INDEX_NONE || wq->never_plain || !plain_merge(wq, s, key))
+	if (slot != INDEX_NONE)
+		index_remember(&wq->index, at, slot);
+	if (slot == INDEX_NONE || wq->never_plain || !plain_merge(wq, store_slot_at(wq->store, slot), key))
 		return add_caused(wq, at, slot, key, now, ret_state);
 	*ret_state = SHM_STATE_READY;
 	return 0;
 }
 
-int workqueue_add(struct workqueue *wq, uint16_t controller, const struct wire_add_key *key, int64_t now,
-		  enum shm_state *ret_state)
+static __attribute__((noinline)) int add_any(struct workqueue *wq, uint16_t controller,
+					     const struct wire_add_key *key, int64_t now,
+					     enum shm_state *ret_state)
 {
 	struct index_key at = index_key(&wq->index, controller, &key->namespace, &key->name);
 	return add(wq, &at, key, now, ret_state);
+}
+
+/* Most adds are of keys that are in, and one store. What it calls otherwise it calls at its end, so there is nothing to be put aside. */
+__attribute__((flatten)) int workqueue_add(struct workqueue *wq, uint16_t controller,
+					   const struct wire_add_key *key, int64_t now,
+					   enum shm_state *ret_state)
+{
+	struct shm_slot *s = key->timer == WIRE_TIMER_CANCEL || wq->never_plain
+				 ? NULL
+				 : index_recent_find(&wq->index, controller, key->namespace, key->name);
+	if (!s || !plain_merge(wq, s, key))
+		return add_any(wq, controller, key, now, ret_state);
+	*ret_state = SHM_STATE_READY;
+	return 0;
 }
 
 size_t workqueue_add_batch(struct workqueue *wq, uint16_t controller, const struct wire_add_key *keys,
@@ -305,20 +320,25 @@ size_t workqueue_add_batch(struct workqueue *wq, uint16_t controller, const stru
 {
 	enum { AHEAD = 16 };
 	struct index_key at[AHEAD];
+	bool recent[AHEAD];
 	for (size_t from = 0; from < n; from += AHEAD) {
 		size_t len = MIN(n - from, (size_t)AHEAD);
 		for (size_t i = 0; i < len; i++) {
-			at[i] = index_key(&wq->index, controller, &keys[from + i].namespace,
-					  &keys[from + i].name);
+			const struct wire_add_key *key = &keys[from + i];
+			recent[i] =
+			    index_recent_slot(&wq->index, index_recent_place(controller, key->namespace,
+									     key->name)) != INDEX_NONE;
+			if (recent[i])
+				continue;
+			at[i] = index_key(&wq->index, controller, &key->namespace, &key->name);
 			index_prefetch(&wq->index, at[i].hash);
 		}
-		uint64_t forgotten = wq->index.forgotten;
 		for (size_t i = 0; i < len; i++) {
+			const struct wire_add_key *key = &keys[from + i];
 			enum shm_state state;
-			/* The number may be another namespace's now, if one of those before it freed some. */
-			if (wq->index.forgotten != forgotten)
-				at[i].number = INDEX_NONE;
-			if (add(wq, &at[i], &keys[from + i], now, &state) < 0)
+			int rc = recent[i] ? workqueue_add(wq, controller, key, now, &state)
+					   : add(wq, &at[i], key, now, &state);
+			if (rc < 0)
 				return from + i;
 			if (ret_states)
 				ret_states[from + i] = state;
@@ -331,8 +351,7 @@ uint32_t workqueue_slot(const struct workqueue *wq, uint16_t controller, struct 
 			struct span name)
 {
 	struct index_key at = index_key(&wq->index, controller, &namespace, &name);
-	struct shm_slot *s;
-	return index_find(&wq->index, &at, &s);
+	return index_find(&wq->index, &at);
 }
 
 /* ---- grant ---- */

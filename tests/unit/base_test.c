@@ -44,6 +44,29 @@ Test(base, spans)
 	free(copy);
 }
 
+Test(base, spans_are_equal_if_each_of_their_bytes_is)
+{
+	char a[300], b[300];
+	for (size_t i = 0; i < sizeof(a); i++)
+		a[i] = b[i] = (char)(i * 7);
+	for (size_t len = 0; len < sizeof(a) - 1; len++) {
+		/* What is behind the end differs. */
+		b[len] ^= 1;
+		cr_assert(span_eq((struct span){a, len}, (struct span){b, len}), "%zu", len);
+		cr_assert(span_eq_inline((struct span){a, len}, (struct span){b, len}), "%zu", len);
+		b[len] ^= 1;
+		cr_assert(!span_eq_inline((struct span){a, len}, (struct span){b, len + 1}), "%zu", len);
+		for (size_t i = 0; i < len; i++) {
+			b[i] ^= 1;
+			cr_assert(!span_eq((struct span){a, len}, (struct span){b, len}), "%zu of %zu", i,
+				  len);
+			cr_assert(!span_eq_inline((struct span){a, len}, (struct span){b, len}), "%zu of %zu",
+				  i, len);
+			b[i] ^= 1;
+		}
+	}
+}
+
 Test(base, rfc3339_is_read)
 {
 	static const struct {

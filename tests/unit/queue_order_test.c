@@ -205,7 +205,7 @@ Test(order, plain_and_every_other_way_agree)
 /* ---- batches, and growth ---- */
 
 /* The last key of a namespace goes, which takes the number from the namespace that has been without keys for longest; the next one gets
- * it, and the third add of the batch was looked up while it was still the old one's. */
+ * it, before the third add of the batch is of the old one. */
 Test(order, a_namespace_that_loses_its_number_in_a_batch_is_another_one)
 {
 	char old[INDEX_IDLE][16];
@@ -223,14 +223,14 @@ Test(order, a_namespace_that_loses_its_number_in_a_batch_is_another_one)
 		if (i < INDEX_IDLE)
 			lib_add_key(&l, key);
 	}
-	cr_assert(l.wq.index.keys == 1 && l.wq.index.forgotten == 0);
+	cr_assert(l.wq.index.keys == 1);
 	const char *namespaces[] = {"last", "new", old[0]};
 	for (int i = 0; i < 3; i++) {
 		keys[i] = i == 0 ? key : lib_key("k", 0);
 		keys[i].namespace = span_of(namespaces[i]);
 	}
 	cr_assert(workqueue_add_batch(&l.wq, l.c, keys, 3, l.now, states) == 3);
-	cr_assert(l.wq.index.forgotten == 1 && l.wq.index.keys == 2, "%u keys", l.wq.index.keys);
+	cr_assert(l.wq.index.keys == 2, "%u keys", l.wq.index.keys);
 	get_from("new");
 	get_from(old[0]);
 }
@@ -252,6 +252,51 @@ Test(order, a_row_that_another_controller_had_has_none_of_its_namespaces)
 	cr_assert(workqueue_grant(&l.wq, second, &lib_holder, l.now, &g) == 1);
 	/* It computes all hashes, and finds the lease's to be of another key if one was not right. */
 	lib_restart(&l);
+}
+
+/* The key is among the recent ones; then its slot has one that would be at the same place among them. */
+Test(order, a_slot_that_has_another_key_is_not_that_of_the_one_before)
+{
+	static const struct {
+		const char *what, *namespace, *name;
+	} others[] = {
+	    {"a name that has the same ends", "namespace-1-somewhere", "configmap-2-somewhere"},
+	    {"a namespace that has the same ends", "namespace-2-somewhere", "configmap-1-somewhere"},
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		struct workqueue_grant g;
+		for (int n = 0; n < 3; n++)
+			add_to("namespace-1-somewhere", "configmap-1-somewhere", 0);
+		cr_assert(lib_grant(&l, &g) && l.wq.index.keys == 1);
+		uint32_t slot = g.slot;
+		lib_outcome(&l, &g, WIRE_OUTCOME_OK);
+		add_to(others[i].namespace, others[i].name, 0);
+		cr_assert(workqueue_slot(&l.wq, l.c, span_of(others[i].namespace), span_of(others[i].name)) ==
+			      slot,
+			  "%s: it has another slot, so nothing is tested", others[i].what);
+		add_to("namespace-1-somewhere", "configmap-1-somewhere", 0);
+		cr_assert(l.wq.index.keys == 2, "%s: they are one key", others[i].what);
+		g = get_from(others[i].namespace);
+		cr_assert(span_is(g.name, others[i].name));
+		lib_outcome(&l, &g, WIRE_OUTCOME_OK);
+		g = get_from("namespace-1-somewhere");
+		cr_assert(span_is(g.name, "configmap-1-somewhere"));
+		lib_outcome(&l, &g, WIRE_OUTCOME_OK);
+	}
+}
+
+/* More of them than a set has room for, in the same set. */
+Test(order, keys_that_have_the_same_ends_are_found_each)
+{
+	enum { KEYS = 10 };
+	char names[KEYS][32];
+	for (int round = 1; round <= 3; round++)
+		for (int i = 0; i < KEYS; i++) {
+			snprintf(names[i], sizeof(names[i]), "configmap-%d-somewhere", i);
+			lib_add(&l, names[i]);
+			cr_assert(lib_slot(&l, names[i])->count == round, "%s", names[i]);
+		}
+	cr_assert(l.wq.index.keys == KEYS);
 }
 
 Test(order, a_batch_is_its_keys_one_after_the_other)
