@@ -2,6 +2,7 @@
  * are read once, and only memory that stays is filled. */
 #include "change.h"
 #include "index_find.h"
+#include "pages.h"
 
 /* So many keys are put into the table at once: between two of them, slots that are read would turn its lines out of the caches. */
 enum { FOUND = 1024 };
@@ -21,6 +22,8 @@ struct start {
 	struct workqueue *wq;
 	struct found found[FOUND];
 	size_t n_found;
+	struct pages pages;
+	uint32_t touched; /* the links of slots below it are, as far as they are needed */
 	int64_t last_ready;
 	/* The ready ones; NULL: those so far are in order, and linked. */
 	struct by_time *by_time;
@@ -53,7 +56,9 @@ static int find_namespace(struct workqueue *wq, const struct shm_slot *s, struct
 static bool same_key(const void *ctx, uint32_t a, uint32_t b)
 {
 	const struct store *st = ctx;
-	const struct shm_slot *slots[] = {store_slot(st, a), store_slot(st, b)};
+	struct shm_slot rooms[2];
+	const struct shm_slot *slots[] = {store_read_slots(st, a, 1, &rooms[0]),
+					  store_read_slots(st, b, 1, &rooms[1])};
 	return slots[0]->namespace_number == slots[1]->namespace_number &&
 	       span_eq(store_name(st, slots[0]), store_name(st, slots[1]));
 }
@@ -168,9 +173,16 @@ static int begin_by_time(struct start *b, uint32_t slot, struct err *err)
 	if (rc < 0)
 		return err_set(err, rc, "no memory to sort the keys");
 	b->by_time = (struct by_time *)(void *)b->memory.at;
-	for (uint32_t i = 0; i < slot; i++)
-		if (store_slot(st, i)->state == SHM_STATE_READY)
-			gather_ready(b, i, store_slot(st, i));
+	if (b->memory.usable > BIG_STEP)
+		pages_touch(&b->pages, b->memory.at, b->memory.usable);
+	_cleanup_(free_ptr) struct shm_slot *room = xmalloc(SHM_BLOCK);
+	const struct shm_slot *slots = room;
+	for (uint32_t i = 0; i < slot; i++) {
+		if (i % SHM_SLOTS_PER_BLOCK == 0)
+			slots = store_read_slots(st, i, SHM_SLOTS_PER_BLOCK, room);
+		if (slots[i % SHM_SLOTS_PER_BLOCK].state == SHM_STATE_READY)
+			gather_ready(b, i, &slots[i % SHM_SLOTS_PER_BLOCK]);
+	}
 	return 0;
 }
 
@@ -202,11 +214,25 @@ static void link_by_time(struct start *b)
 
 /* ---- all of it ---- */
 
+/* The first of the keys whose links are in one step of memory. With the first of all, the table: it has one in each of its pages soon. */
+static void touch_step(struct start *b, uint32_t slot)
+{
+	struct index *x = &b->wq->index;
+	const uint32_t slots = BIG_STEP / sizeof(*x->links), first = slot / slots * slots;
+	if (b->touched == 0 && x->by_key.memory.usable > BIG_STEP) /* else it is of small pages */
+		pages_touch(&b->pages, x->by_key.memory.at, table_bytes(&x->by_key));
+	if (x->links_memory.usable > BIG_STEP)
+		pages_touch(&b->pages, (char *)&x->links[first], BIG_STEP);
+	b->touched = first + slots;
+}
+
 /* store_check: it is a slot in use, whose parts are right. */
 static int find_slot(void *ctx, uint32_t slot, const struct shm_slot *s, struct err *err)
 {
 	struct start *b = ctx;
 	struct workqueue *wq = b->wq;
+	if (slot >= b->touched)
+		touch_step(b, slot);
 	int rc = find_namespace(wq, s, err);
 	if (rc < 0)
 		return rc;
@@ -244,12 +270,14 @@ int workqueue_init(struct workqueue *wq, struct store *st, uint64_t random, stru
 	if (rc < 0)
 		err_set(err, rc, "no memory for the index");
 	table_gather(&wq->index.by_key);
+	pages_begin(&b.pages);
 	if (rc == 0)
 		rc = store_check(st, find_slot, &b, err);
 	if (rc == 0)
 		rc = arrange_keys(&b, err);
 	if (rc == 0 && b.by_time)
 		link_by_time(&b);
+	pages_end(&b.pages);
 	big_done(&b.memory);
 	if (rc < 0)
 		workqueue_done_with(wq);

@@ -43,6 +43,9 @@ struct store {
 	/* Touches private memory that will be written soon, beside this thread. May do nothing. NULL: there is none. */
 	void (*touch)(void *ctx, void *at, size_t bytes);
 	void *grow_ctx;
+	/* The region's file, or 0: at a start all slots are read from it, which is many times cheaper than to touch their pages in
+	 * the mapping, each for the first time. */
+	int fd;
 
 	uint32_t blocks; /* in use */
 	struct store_blocks slots, namespaces;
@@ -287,6 +290,10 @@ _Static_assert(offsetof(struct shm_history, happened) == 8 && offsetof(struct sh
 	       "the eight bytes after the number are one word");
 
 /* ---- for store_recover.c and start.c ---- */
+
+/* n slots of one block: in room, or in the mapping; see store.fd. */
+const struct shm_slot *store_read_slots(const struct store *st, uint32_t slot, uint32_t n,
+					struct shm_slot *room);
 
 void store_apply(struct store *st); /* copies a valid redo record to its places */
 void store_history_find(struct store *st);

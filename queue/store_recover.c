@@ -1,7 +1,7 @@
 /* A region that an earlier process left: finish what was interrupted, look at every slot, find what is free. Nothing in it is
  * believed: a reference may lead anywhere. */
 #include "store.h"
-#include <sys/mman.h>
+#include <unistd.h>
 
 static const uint8_t *directory_of(const struct store *st)
 {
@@ -76,7 +76,7 @@ static int check_name(const struct store *st, struct named *named, uint32_t slot
 static int check_detail(const struct store *st, struct named *named, uint32_t slot, const struct shm_slot *s,
 			struct err *err)
 {
-	int rc = name_cell(st, named, s->detail, CELL_DETAIL, err);
+	int rc = s->detail ? name_cell(st, named, s->detail, CELL_DETAIL, err) : 0;
 	if (rc < 0)
 		return rc;
 	bool leased = SHM_LEASED(s->state);
@@ -105,6 +105,14 @@ static int check_record(const struct store *st, struct named *named, uint32_t sl
 		return err_set(err, -EBADMSG, "the record of slot %u is damaged", slot);
 	const uint32_t texts[] = {r->reason, r->message};
 	return name_texts(st, named, texts, ARRAY_SIZE(texts), err);
+}
+
+const struct shm_slot *store_read_slots(const struct store *st, uint32_t slot, uint32_t n,
+					struct shm_slot *room)
+{
+	const struct shm_slot *at = store_slot(st, slot);
+	size_t bytes = n * sizeof(*room);
+	return st->fd && pread(st->fd, room, bytes, (const char *)at - st->at) == (ssize_t)bytes ? room : at;
 }
 
 static int check_slot(struct store *st, struct named *named, uint32_t number, const struct shm_slot *s,
@@ -275,11 +283,11 @@ int store_check(struct store *st,
 	    xcalloc(store_namespaces(st) / 64 + 1, sizeof(uint64_t))};
 	free_set_grow(&st->free_slots, store_slots(st));
 	free_set_grow(&st->free_namespaces, store_namespaces(st));
-	/* Mapped at once, many times cheaper than each page when it is touched; a kernel before 5.14 does it then. */
-	madvise(st->at, (uint64_t)st->blocks * SHM_BLOCK, MADV_POPULATE_READ);
+	struct shm_slot *room = xmalloc(SHM_BLOCK);
 	int rc = 0;
 	for (uint32_t i = 0; rc == 0 && i < st->slots.len; i++) {
-		const struct shm_slot *slots = store_slot(st, i * SHM_SLOTS_PER_BLOCK);
+		const struct shm_slot *slots =
+		    store_read_slots(st, i * SHM_SLOTS_PER_BLOCK, SHM_SLOTS_PER_BLOCK, room);
 		for (uint32_t k = 0; rc == 0 && k < SHM_SLOTS_PER_BLOCK; k++) {
 			rc = check_slot(st, &named, i * SHM_SLOTS_PER_BLOCK + k, &slots[k], err);
 			if (rc == 0 && slots[k].state != SHM_STATE_NONE)
@@ -288,6 +296,7 @@ int store_check(struct store *st,
 	}
 	if (rc == 0)
 		recover_free(st, &named);
+	free(room);
 	free(named.cells);
 	free(named.namespaces);
 	return rc;

@@ -32,6 +32,7 @@ int store_region_open(struct store *st, struct region *r, const char *path, uint
 	    .grow = grow,
 	    .touch = touch,
 	    .grow_ctx = r,
+	    .fd = r->fd,
 	};
 	return 0;
 }
