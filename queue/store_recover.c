@@ -3,14 +3,14 @@
 #include "store.h"
 #include <unistd.h>
 
-static const uint8_t *directory_of(const struct store *st)
+static const uint8_t *directory_at(const struct store *st)
 {
 	return (const uint8_t *)st->at + SHM_DIRECTORY_AT;
 }
 
 static uint8_t kind_of(const struct store *st, uint32_t block)
 {
-	return shm_block_kind(directory_of(st)[block]);
+	return shm_block_kind(directory_at(st)[block]);
 }
 
 /* Which cells are named by a slot: a bit for each 16 bytes of the region, and one for each namespace. */
@@ -150,7 +150,7 @@ static int recover_directory(struct store *st, struct err *err)
 		if (holds >= SHM_BLOCK_COUNT || (holds == SHM_BLOCK_FIXED) != (st->blocks < 2))
 			return err_set(err, -EBADMSG,
 				       "the directory is damaged: block %u holds nothing known (0x%02x)",
-				       st->blocks, directory_of(st)[st->blocks]);
+				       st->blocks, directory_at(st)[st->blocks]);
 		if (holds == SHM_BLOCK_SLOTS)
 			store_blocks_add(&st->slots, st->blocks);
 		if (holds == SHM_BLOCK_NAMESPACES)
@@ -164,11 +164,11 @@ static int recover_directory(struct store *st, struct err *err)
 	    SHM_HISTORY_AT + ring > (uint64_t)st->blocks * SHM_BLOCK)
 		return err_set(err, -EBADMSG, "the history ring is outside");
 	for (uint32_t i = st->blocks; i < SHM_BLOCKS_MAX; i++) /* none is behind the first that is free */
-		if (directory_of(st)[i])
+		if (directory_at(st)[i])
 			return err_set(
 			    err, -EBADMSG,
 			    "the directory is damaged: block %u holds 0x%02x, one before it is free", i,
-			    directory_of(st)[i]);
+			    directory_at(st)[i]);
 	if (h->constants_check != shm_constants_check(h))
 		return err_set(err, -EBADMSG, "the header of the queue is damaged");
 	return 0;
