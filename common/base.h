@@ -48,7 +48,6 @@ static inline struct span span_of(const char *text)
 {
 	return (struct span){text, text ? strlen(text) : 0};
 }
-/* Of 8 to 32 bytes without a call: most names are. */
 /* Are the first n bytes of both equal, and the last n? n is constant: 1, 4, or 8; they may overlap. */
 _inline_ bool ends_eq(const char *a, const char *b, size_t len, size_t n)
 {
@@ -76,6 +75,7 @@ _inline_ bool span_eq_inline(struct span a, struct span b)
 			return false;
 	return true;
 }
+/* Of at most 32 bytes without a call: most names are. */
 static inline bool span_eq(struct span a, struct span b)
 {
 	return a.len <= 32 ? span_eq_inline(a, b) : a.len == b.len && memcmp(a.at, b.at, a.len) == 0;

@@ -74,7 +74,7 @@ struct index_key {
 };
 
 /* Keys that were added again lately, in sets of four, the newest first: most adds are of these, and their place costs less to find than
- * their hash. It is a hint: the slot may have another key meanwhile, and so may have another key the same tag. */
+ * their hash. It is a hint: the slot may have another key meanwhile, and another key may have the same tag. */
 enum { INDEX_RECENT = 1024, INDEX_RECENT_KEYS = 4 };
 struct index_recent {
 	_Alignas(16) uint32_t tag[INDEX_RECENT_KEYS]; /* 0: there is none */
