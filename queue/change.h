@@ -45,6 +45,16 @@ void workqueue_rows_changed(struct workqueue *wq);
 
 /* ---- adds ---- */
 
+static inline uint32_t added_at(int64_t now) /* for slot.added */
+{
+	return (uint32_t)(now / SHM_ADDED_UNIT);
+}
+
+static inline int32_t clamp_priority(int64_t priority)
+{
+	return (int32_t)MAX(MIN(priority, (int64_t)1000000), (int64_t)-1000000);
+}
+
 static inline uint8_t cause_of(const struct wire_add_key *key)
 {
 	return (uint8_t)(key->cause < WIRE_CAUSE_COUNT ? key->cause : WIRE_CAUSE_UPDATED);

@@ -1,5 +1,5 @@
 /* The transitions of a key that is well: caused by its own object, granted, a success. They do what change.c does for every key, with
- * the few words that change written down, because this is what nearly all of the work is: inline, for workqueue.c alone. They
+ * the few words that change written down, because this is what nearly all of the work is: inline, for add.c and workqueue.c alone. They
  * decline (0, false) when it is more than that: then the transition is made as every other. The test
  * plain_and_every_other_way_agree compares the two. */
 #pragma once
