@@ -15,6 +15,7 @@ struct pages {
 };
 
 void pages_begin(struct pages *p);
-/* Touches what is made of huge pages. Where that is slow, the thread goes on on another processor. */
+/* Touches what is made of huge pages; what is in it stays. at: where a step (BIG_STEP) begins; bytes: rounded up to whole ones, all of them
+ * usable. Where that is slow, the thread goes on on another processor. */
 void pages_touch(struct pages *p, char *at, size_t bytes);
 void pages_end(struct pages *p); /* it may run anywhere again */
